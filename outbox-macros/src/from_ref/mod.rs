@@ -1,0 +1,21 @@
+//! `#[derive(outbox::FromRef)]`: each field of a state can be asked for.
+
+mod check;
+mod expand;
+mod parse;
+
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+
+use crate::errors::Errors;
+
+pub(crate) fn derive(item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let Some(parsed) = parse::parse(item, &mut errors) else {
+        return errors.into_token_stream();
+    };
+    let state = check::check(parsed, &mut errors);
+    let mut tokens = expand::expand(&state);
+    errors.to_tokens(&mut tokens);
+    tokens
+}

@@ -1,0 +1,112 @@
+//! Re-emits the item with the derives that make it a message.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use syn::{Attribute, DeriveInput, Path, Token, punctuated::Punctuated};
+
+use super::{ARGUMENTS, CARRIER};
+use crate::{
+    args::Args,
+    errors::Errors,
+    krate,
+    span::{emitted, ours},
+};
+
+pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
+    let Ok(input) = syn::parse2::<DeriveInput>(item.clone()) else {
+        return refuse(item);
+    };
+    if matches!(input.data, syn::Data::Union(_)) {
+        return refuse(item);
+    }
+
+    // The derive reports what is wrong with the arguments; here only two of them matter.
+    let mut silent = Errors::default();
+    let mut parsed = Args::parse(args.clone(), "", ARGUMENTS, &mut silent);
+    let krate = krate::from_args(&mut parsed, &mut silent);
+    let serde = parsed
+        .take("serde")
+        .and_then(|arg| arg.flag("").ok())
+        .unwrap_or(true);
+
+    let span = emitted(Span::call_site());
+    let serde = if serde {
+        serde_derives(&input.attrs, &krate, span)
+    } else {
+        TokenStream::new()
+    };
+    let carrier = ours(CARRIER);
+    quote_spanned! {span=>
+        #serde
+        #[derive(#krate::__private::Message)]
+        #[outbox(#carrier(#args))]
+        #item
+    }
+}
+
+/// The serde derives that the item does not have itself. Derives above our attribute are already
+/// gone from the item; `serde = false` is for them.
+fn serde_derives(attrs: &[Attribute], krate: &TokenStream, span: Span) -> TokenStream {
+    let derives = derives(attrs);
+    // rkyv's derives of the same names implement traits of its own.
+    let has = |name: &str| {
+        derives.iter().any(|path| {
+            path.segments.last().is_some_and(|last| last.ident == name)
+                && path
+                    .segments
+                    .first()
+                    .is_none_or(|first| first.ident != "rkyv")
+        })
+    };
+    let missing: Vec<_> = ["Serialize", "Deserialize"]
+        .into_iter()
+        .filter(|name| !has(name))
+        .map(ours)
+        .collect();
+    if missing.is_empty() {
+        return TokenStream::new();
+    }
+    let serde = quote!(#krate::__private::serde);
+    let path = serde.to_string();
+    let at = (!names_serde(attrs)).then(|| quote_spanned!(span=> #[serde(crate = #path)]));
+    quote_spanned!(span=> #[derive(#(#serde::#missing),*)] #at)
+}
+
+/// The paths of all derives among these attributes.
+pub(super) fn derives(attrs: &[Attribute]) -> Vec<Path> {
+    let lists = attrs.iter().filter(|attr| attr.path().is_ident("derive"));
+    // A malformed derive is rustc's to report.
+    lists
+        .filter_map(|attr| {
+            attr.parse_args_with(Punctuated::<Path, Token![,]>::parse_terminated)
+                .ok()
+        })
+        .flatten()
+        .collect()
+}
+
+/// Whether the item says itself where serde is: `#[serde(crate = "...")]`.
+fn names_serde(attrs: &[Attribute]) -> bool {
+    attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("serde"))
+        .any(|attr| {
+            let args = attr
+                .meta
+                .require_list()
+                .map(|list| list.tokens.clone())
+                .unwrap_or_default();
+            args.into_iter()
+                .any(|token| matches!(token, TokenTree::Ident(ident) if ident == "crate"))
+        })
+}
+
+/// Anything that is neither a struct nor an enum.
+fn refuse(item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    errors.at_span(
+        Span::call_site(),
+        "`#[outbox::message]` makes a message of a struct or an enum; put it on one",
+    );
+    quote!(#item #errors)
+}

@@ -1,0 +1,204 @@
+//! Writes the impls of a message.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+
+use super::check::{Key, KeyField, Message};
+use crate::{
+    span::{emitted, ours, over, unraw},
+    topic_arg::Topic,
+};
+
+/// The impls; stubs of them unless the message is `sound`, so that one mistake in it does not
+/// become an error at each of its uses.
+pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
+    let Message {
+        krate,
+        ident,
+        generics,
+        ..
+    } = message;
+    let span = over(ident);
+    let private = quote_spanned!(span=> #krate::__private);
+    let this = ours("this");
+    let topic = topic(message);
+    let (key, validate) = if sound {
+        (key(message, &this), validate(message, &this))
+    } else {
+        (stub(span), stub(span))
+    };
+
+    let (impl_generics, type_generics, _) = generics.split_for_impl();
+    // A generic message is refused; its stub must still be well-formed.
+    let bounds = (!generics.params.is_empty()).then(|| {
+        let bounds = generics
+            .where_clause
+            .iter()
+            .flat_map(|clause| &clause.predicates);
+        quote_spanned!(span=> where Self: #private::Plain, #(#bounds),*)
+    });
+    let methods = message.methods.then(|| methods(message, bounds.as_ref()));
+    let assertion = sound.then(|| assertion(message));
+    quote_spanned! {span=>
+        impl #impl_generics #krate::Message for #ident #type_generics #bounds {
+            const TOPIC: &'static #private::str = #topic;
+            const VERSION: #private::u32 = 1;
+
+            fn key(#this: &Self) -> #private::Option<#private::Cow<'_, #private::str>> {
+                #key
+            }
+
+            fn validate(#this: &Self) -> #private::Result<(), #krate::Invalid> {
+                #validate
+            }
+        }
+        #methods
+        #assertion
+    }
+}
+
+/// The topic, or, after an error, a text that no other message has: a second topic "" would be
+/// reported as served twice.
+fn topic(message: &Message) -> TokenStream {
+    let Message { topic, ident, .. } = message;
+    let name = unraw(ident);
+    match topic {
+        Some(topic) => quote!(#topic),
+        None => quote_spanned!(over(ident)=> ::core::concat!(::core::module_path!(), "::", #name)),
+    }
+}
+
+/// A constant's topic is held against the grammar once its value is known.
+fn assertion(message: &Message) -> Option<TokenStream> {
+    let Message {
+        topic: Some(Topic::Constant(constant)),
+        krate,
+        ident,
+        ..
+    } = message
+    else {
+        return None;
+    };
+    let span = over(constant);
+    Some(quote_spanned! {span=>
+        const _: () = #krate::__private::well_formed(<#ident as #krate::Message>::TOPIC);
+    })
+}
+
+fn key(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
+    let Message {
+        krate, ident, key, ..
+    } = message;
+    let span = over(ident);
+    match key {
+        Key::None => quote_spanned! {span=>
+            let _ = #this;
+            #krate::__private::None
+        },
+        Key::Field(field) => {
+            let member = &field.member;
+            key_of(field, &quote_spanned!(span=> &#this.#member), krate)
+        }
+        Key::Variants(variants) => {
+            let found = ours("found");
+            let arms = variants.iter().map(|(variant, field)| {
+                let member = &field.member;
+                let key = key_of(field, &quote_spanned!(span=> #found), krate);
+                quote_spanned!(span=> Self::#variant { #member: #found, .. } => #key,)
+            });
+            quote_spanned!(span=> match #this { #(#arms)* })
+        }
+    }
+}
+
+/// The key that the field behind `reference` makes.
+fn key_of(field: &KeyField, reference: &TokenStream, krate: &TokenStream) -> TokenStream {
+    let KeyField { ty, with, .. } = field;
+    match with {
+        None => {
+            let span = over(ty);
+            quote_spanned!(span=> <#ty as #krate::Key>::key(#reference))
+        }
+        Some(path) => {
+            let span = over(path);
+            quote_spanned!(span=> #krate::__private::key(#path(#reference)))
+        }
+    }
+}
+
+/// First garde's rules, then the message's own function.
+fn validate(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
+    let Message {
+        krate,
+        garde,
+        validate,
+        ident,
+        ..
+    } = message;
+    let garde = garde.as_ref().map(|derive| {
+        let span = over(derive);
+        quote_spanned!(span=> <Self as #krate::__private::Rules>::check(#this)?;)
+    });
+    let own = validate.as_ref().map(|path| {
+        let span = over(path);
+        quote_spanned!(span=> #krate::__private::validated(#path(#this))?;)
+    });
+    let span = over(ident);
+    quote_spanned! {span=>
+        let _ = #this;
+        #garde
+        #own
+        #krate::__private::Ok(())
+    }
+}
+
+fn stub(span: Span) -> TokenStream {
+    quote_spanned!(span=> ::core::unreachable!("the message did not compile"))
+}
+
+/// The methods that make publishing readable without an import.
+fn methods(message: &Message, bounds: Option<&TokenStream>) -> TokenStream {
+    let Message {
+        krate,
+        ident,
+        vis,
+        generics,
+        ..
+    } = message;
+    let span = emitted(ident.span());
+    let private = quote_spanned!(span=> #krate::__private);
+    let (impl_generics, type_generics, _) = generics.split_for_impl();
+    let [tx, messages] = ["tx", "messages"].map(ours);
+    quote_spanned! {span=>
+        impl #impl_generics #ident #type_generics #bounds {
+            /// Writes the message into the default outbox as part of the transaction open on `tx`.
+            ///
+            /// # Errors
+            ///
+            /// See `outbox::Outbox::publish`.
+            #vis fn publish<'outbox, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
+                &self,
+                #tx: &'outbox mut Tx,
+            ) -> #private::Publishing<'outbox, #krate::Published> {
+                <Self as #krate::Publish>::publish(self, #tx)
+            }
+
+            /// A publication with options: delay, dedup key, headers, id, another outbox.
+            #vis fn publication(&self) -> #krate::Publication<'_> {
+                <Self as #krate::Publish>::publication(self)
+            }
+
+            /// Writes many messages, in chunks of one statement each; the result is in their order.
+            ///
+            /// # Errors
+            ///
+            /// See `outbox::Outbox::publish`. Nothing is sent to the database if one of them is invalid.
+            #vis fn publish_all<'outbox, 'message, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
+                #messages: impl #private::IntoIterator<Item = &'message Self>,
+                #tx: &'outbox mut Tx,
+            ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>> {
+                <Self as #krate::Publish>::publish_all(#messages, #tx)
+            }
+        }
+    }
+}
