@@ -1,0 +1,155 @@
+//! The configured handle of one outbox: where its table is and within which limits it is used.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use crate::{
+    Error,
+    store::{Statements, Table},
+};
+
+/// One outbox: its table, limits and modes. Cheap to clone; holds no connection.
+///
+/// `Outbox::default()` is what the short forms use: table `public.outbox` on Postgres, `outbox`
+/// elsewhere.
+#[derive(Debug, Clone)]
+pub struct Outbox(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    statements: Statements,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) table: Table,
+    pub(crate) max_payload: usize,
+    pub(crate) publish_timeout: Duration,
+    pub(crate) pooler: bool,
+    pub(crate) wake: bool,
+    pub(crate) strict: bool,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        // Rendering the statements costs a few microseconds; the default's never change.
+        static DEFAULT: LazyLock<Outbox> = LazyLock::new(|| Outbox::with(Settings::default()));
+        DEFAULT.clone()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            table: Table::default(),
+            max_payload: 1024 * 1024,
+            publish_timeout: Duration::from_secs(30),
+            pooler: false,
+            wake: true,
+            strict: false,
+        }
+    }
+}
+
+impl Outbox {
+    /// Configures an outbox.
+    #[must_use]
+    pub fn builder() -> OutboxBuilder {
+        OutboxBuilder {
+            settings: Settings::default(),
+            table: None,
+        }
+    }
+
+    fn with(settings: Settings) -> Self {
+        let statements = Statements::new(&settings.table);
+        Self(Arc::new(Inner {
+            settings,
+            statements,
+        }))
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn statements(&self) -> &Statements {
+        &self.0.statements
+    }
+}
+
+/// Configures an [`Outbox`].
+#[derive(Debug, Clone)]
+#[must_use = "call `.build()`"]
+pub struct OutboxBuilder {
+    settings: Settings,
+    table: Option<String>,
+}
+
+impl OutboxBuilder {
+    /// The table, as `table` or `schema.table`. Each name: letters, digits, `_` and `-`, not starting
+    /// with a digit; it is quoted in all SQL. The table's name has at most 50 bytes, since indexes
+    /// and control tables are named after it. Default: `public.outbox` on Postgres, `outbox` elsewhere.
+    pub fn table(mut self, name: impl Into<String>) -> Self {
+        self.table = Some(name.into());
+        self
+    }
+
+    /// The largest payload in bytes of JSON. Default: 1 MiB.
+    pub fn max_payload(mut self, bytes: usize) -> Self {
+        self.settings.max_payload = bytes;
+        self
+    }
+
+    /// How long a publish waits for the database. Default: 30 s.
+    pub fn publish_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.publish_timeout = timeout;
+        self
+    }
+
+    /// For connections through a pooler in transaction mode, such as PgBouncer: no prepared
+    /// statement outlives its transaction. Default: false.
+    pub fn pooler(mut self, pooler: bool) -> Self {
+        self.settings.pooler = pooler;
+        self
+    }
+
+    /// Whether publishing may wake relays; without it they poll. Default: true.
+    pub fn wake(mut self, wake: bool) -> Self {
+        self.settings.wake = wake;
+        self
+    }
+
+    /// Asks the server at each publish whether a transaction is open, for code that ends
+    /// transactions by plain SQL behind sqlx's back. Postgres only: SQLite has no such question.
+    /// Default: false.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.settings.strict = strict;
+        self
+    }
+
+    /// The outbox.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for a table name that is no identifier and for limits of zero.
+    pub fn build(mut self) -> Result<Outbox, Error> {
+        if let Some(name) = &self.table {
+            self.settings.table = Table::parse(name)?;
+        }
+        if self.settings.max_payload == 0 {
+            return Err(Error::config(
+                "`max_payload` is 0 bytes: no message fits; give at least 2",
+            ));
+        }
+        if self.settings.publish_timeout.is_zero() {
+            return Err(Error::config(
+                "`publish_timeout` is zero: no publish could succeed; give at least 1 ms",
+            ));
+        }
+        Ok(Outbox::with(self.settings))
+    }
+}

@@ -1,0 +1,60 @@
+//! From a row's payload back to a message, with the path of whatever is wrong.
+
+use std::fmt;
+
+use serde_json::error::Category;
+
+use crate::Message;
+
+/// Why a payload is not a message of its type; its text names fields and types, never values.
+#[derive(Debug)]
+pub struct Undecodable(String);
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Decodes and validates. The rules run again here, since a row can come from an older build or
+/// from plain SQL.
+pub(crate) fn decode<M: Message>(payload: &str) -> Result<M, Undecodable> {
+    let mut deserializer = serde_json::Deserializer::from_str(payload);
+    let message: M = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let reason = reason(error.inner());
+        match error.path().to_string().as_str() {
+            "." => Undecodable(format!("payload can't be decoded: {reason}")),
+            path => Undecodable(format!("payload can't be decoded: `{path}`: {reason}")),
+        }
+    })?;
+    M::validate(&message)
+        .map_err(|invalid| Undecodable(format!("payload is invalid: {invalid}")))?;
+    Ok(message)
+}
+
+/// serde quotes the value it stumbled over (`invalid type: string "4111…", expected u64`). A
+/// payload must not reach a log or the error column, so what was found is left out.
+fn reason(error: &serde_json::Error) -> String {
+    if error.classify() != Category::Data {
+        return "not valid JSON".to_owned();
+    }
+    let text = error.to_string();
+    let text = text
+        .rsplit_once(" at line ")
+        .map_or(text.as_str(), |(text, _)| text);
+    match text.split_once([':', ' ']).map(|(first, _)| first) {
+        // "missing field `x`", "duplicate field `x`": names of the type's own fields.
+        Some("missing" | "duplicate") => text.to_owned(),
+        // The quoted value may itself contain anything, ", expected " included: the last one is serde's.
+        Some("invalid") => match text.rsplit_once(", expected ") {
+            Some((_, expected)) => format!("expected {expected}"),
+            None => "invalid value".to_owned(),
+        },
+        Some("unknown") => match text.rsplit_once(", expected ") {
+            Some((_, expected)) => format!("unknown name, expected {expected}"),
+            None => "unknown name".to_owned(),
+        },
+        // A text of the type's own `Deserialize`; what it says is its author's choice.
+        _ => text.to_owned(),
+    }
+}

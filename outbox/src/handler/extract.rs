@@ -1,0 +1,50 @@
+//! What a handler may ask for besides its message.
+
+use super::Delivery;
+
+/// Something a handler can take after its message.
+#[diagnostic::on_unimplemented(
+    message = "a handler can't take `{Self}` as an argument",
+    label = "not something a delivery can provide to a router with state `{S}`",
+    note = "the first argument is the message; after it stand `outbox::Delivery` and `outbox::State<T>`"
+)]
+pub trait FromDelivery<S>: Send {
+    /// Takes it from the delivery or from the router's state.
+    fn from_delivery(delivery: &Delivery, state: &S) -> Self;
+}
+
+impl<S> FromDelivery<S> for Delivery {
+    fn from_delivery(delivery: &Delivery, _: &S) -> Self {
+        delivery.clone()
+    }
+}
+
+/// A part of the relay's state: `State(mailer): State<Mailer>`.
+#[derive(Debug, Clone, Copy)]
+pub struct State<T>(pub T);
+
+impl<S, T: FromRef<S> + Send> FromDelivery<S> for State<T> {
+    fn from_delivery(_: &Delivery, state: &S) -> Self {
+        Self(T::from_ref(state))
+    }
+}
+
+/// A value that can be taken out of the state `S`.
+///
+/// Every clonable state is a part of itself; [`#[derive(outbox::FromRef)]`](derive@crate::FromRef)
+/// on the state implements it for each of its fields.
+#[diagnostic::on_unimplemented(
+    message = "the state `{S}` has no `{Self}`",
+    label = "a handler asks for `State<{Self}>`",
+    note = "give the relay a state that has one (`#[derive(outbox::FromRef)]` on `{S}`), or implement `outbox::FromRef<{S}>` for `{Self}`"
+)]
+pub trait FromRef<S> {
+    /// Takes a copy of the value.
+    fn from_ref(state: &S) -> Self;
+}
+
+impl<T: Clone> FromRef<T> for T {
+    fn from_ref(state: &T) -> Self {
+        state.clone()
+    }
+}

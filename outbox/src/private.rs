@@ -1,0 +1,101 @@
+//! What expansions of the macros use, and nothing else. Not part of the public API.
+
+pub use core::{
+    iter::IntoIterator,
+    marker::Sized,
+    option::Option::{self, None, Some},
+    primitive::{str, u32},
+    result::Result::{self, Ok},
+};
+pub use std::{borrow::Cow, vec::Vec};
+
+pub use outbox_macros::Message;
+pub use serde;
+
+pub use crate::{
+    handler::{Delivery, Handle, Handler, IntoOutcome, Outcome, Policy, Started},
+    promise::{Part, Payload, Promise, Table, count, declared, flatten, slots, well_formed},
+    publish::Publishing,
+    router::{Entry, Router},
+};
+
+use crate::{Decision, Invalid, decode::Undecodable};
+
+/// What every message is besides; the bound of stubs for generic messages, which are refused.
+pub trait Plain: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static {}
+
+impl<T: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static> Plain for T {}
+
+/// The key that an `#[outbox(key = path)]` function made.
+pub fn key<'k>(key: impl Into<String>) -> Option<Cow<'k, str>> {
+    Some(Cow::Owned(key.into()))
+}
+
+/// What a `validate = path` function found.
+pub fn validated<E: std::fmt::Display>(result: Result<(), E>) -> Result<(), Invalid> {
+    result.map_err(|error| Invalid::new("", error.to_string()))
+}
+
+/// The rules of `#[derive(garde::Validate)]`.
+#[cfg_attr(
+    feature = "garde",
+    diagnostic::on_unimplemented(
+        message = "the garde rules of `{Self}` can't be run",
+        label = "not the `Validate` of garde 0.23 without a context",
+        note = "outbox runs the rules of `garde` 0.23; depend on that version"
+    )
+)]
+#[cfg_attr(
+    not(feature = "garde"),
+    diagnostic::on_unimplemented(
+        message = "the message derives `garde::Validate`, but outbox's feature `garde` is off",
+        label = "these rules would not run",
+        note = "add `features = [\"garde\"]` to the dependency on `outbox`"
+    )
+)]
+pub trait Rules {
+    /// Runs them.
+    fn check(&self) -> Result<(), Invalid>;
+}
+
+#[cfg(feature = "garde")]
+#[diagnostic::do_not_recommend]
+impl<T: garde::Validate<Context = ()>> Rules for T {
+    fn check(&self) -> Result<(), Invalid> {
+        self.validate()
+            .map_err(|report| Invalid::from_garde(&report))
+    }
+}
+
+/// Decodes and validates the message of a handler.
+pub fn decode<P: Payload>(payload: &str) -> Result<P::Message, Undecodable> {
+    crate::decode::decode(payload)
+}
+
+/// A handler's running future.
+pub fn started(future: impl Future<Output = Outcome> + Send + 'static) -> Started {
+    Ok(Box::pin(future))
+}
+
+/// What an `on_error` function decides about a handler's error.
+pub fn decide<E>(result: Result<(), E>, on_error: fn(&E) -> Decision) -> Outcome
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match result {
+        Ok(()) => ().into_outcome(),
+        Err(error) => Outcome::decided(on_error(&error), error),
+    }
+}
+
+/// The promise of a router's entry.
+#[must_use]
+pub const fn promise<H: Handler>() -> Promise {
+    H::PROMISE
+}
+
+/// The topic of a required message.
+#[must_use]
+pub const fn topic<M: crate::Message>() -> &'static str {
+    M::TOPIC
+}

@@ -1,0 +1,378 @@
+//! Configuring a relay.
+
+use std::{collections::HashSet, fmt, marker::PhantomData, sync::Arc, time::Duration};
+
+use uuid::Uuid;
+
+use super::{Relay, Served, Setup};
+use crate::{
+    Error, Outbox, Router,
+    lifecycle::Retry,
+    router::{Entry, Version},
+    store::{self, Pool, Route, Store},
+};
+
+/// Configures a [`Relay`]; made by [`Relay::builder`].
+#[must_use = "call `.build().await`"]
+pub struct RelayBuilder<S: 'static, G = NeedsState> {
+    pool: Arc<dyn Pool>,
+    router: Router<S>,
+    outbox: Outbox,
+    state: Option<Arc<S>>,
+    config: Config,
+    given: PhantomData<G>,
+}
+
+/// The builder has no state yet; a router without one needs none.
+#[derive(Debug)]
+pub struct NeedsState(());
+
+/// The builder has the router's state.
+#[derive(Debug)]
+pub struct HasState(());
+
+#[derive(Debug, Clone)]
+pub(super) struct Config {
+    pub(super) concurrency: usize,
+    pub(super) poll_interval: Duration,
+    pub(super) lease: Duration,
+    pub(super) handler_timeout: Duration,
+    pub(super) retry: Retry,
+    pub(super) grace: Duration,
+    window: Option<usize>,
+    pub(super) keep_delivered: bool,
+    pub(super) store_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            poll_interval: Duration::from_secs(1),
+            lease: Duration::from_secs(30),
+            handler_timeout: Duration::from_secs(300),
+            retry: Retry {
+                max_attempts: 10,
+                base: Duration::from_secs(1),
+                cap: Duration::from_secs(300),
+                jitter: 1.0,
+            },
+            grace: Duration::from_secs(30),
+            window: None,
+            keep_delivered: false,
+            store_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Longer than this is a mistake in the unit.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+impl Config {
+    pub(super) fn window(&self) -> usize {
+        self.window
+            .unwrap_or_else(|| (4 * self.concurrency).max(256))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let Retry {
+            max_attempts,
+            base,
+            cap,
+            jitter,
+        } = self.retry;
+        let durations = [
+            (
+                "poll_interval",
+                self.poll_interval,
+                Duration::from_millis(1),
+            ),
+            ("lease", self.lease, Duration::from_millis(100)),
+            (
+                "handler_timeout",
+                self.handler_timeout,
+                Duration::from_millis(1),
+            ),
+            ("backoff's base", base, Duration::from_millis(1)),
+            ("backoff's cap", cap, Duration::from_millis(1)),
+            ("grace", self.grace, Duration::ZERO),
+            (
+                "store_timeout",
+                self.store_timeout,
+                Duration::from_millis(10),
+            ),
+        ];
+        for (name, duration, least) in durations {
+            if duration < least || duration > LONGEST {
+                return Err(Error::config(format!(
+                    "the relay's {name} is {duration:?}; give between {least:?} and 30 days"
+                )));
+            }
+        }
+        if base > cap {
+            return Err(Error::config(format!(
+                "the backoff's base {base:?} is longer than its cap {cap:?}; swap them"
+            )));
+        }
+        if !(0.0..=1.0).contains(&jitter) {
+            return Err(Error::config(format!(
+                "the jitter is {jitter}; give between 0.0 (none) and 1.0 (all of the delay)"
+            )));
+        }
+        if self.concurrency == 0 {
+            return Err(Error::config(
+                "the relay's concurrency is 0: no handler could run; give at least 1",
+            ));
+        }
+        if max_attempts == 0 {
+            return Err(Error::config(
+                "the relay's max_attempts is 0: no handler could run; give at least 1",
+            ));
+        }
+        if self.window() < self.concurrency {
+            return Err(Error::config(format!(
+                "the relay's window is {}, less than its concurrency of {}: that many handlers could never run; \
+                 give at least as much",
+                self.window(),
+                self.concurrency
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl<S: Send + Sync + 'static> Relay<S> {
+    /// Configures a relay that serves `router` from the outbox in `pool`'s database.
+    ///
+    /// The relay opens connections of its own with the pool's connect options (so hooks of the pool,
+    /// such as `after_connect`, do not run on them): up to three, and none of the pool's.
+    pub fn builder<P: Pool + Clone + 'static>(pool: &P, router: &Router<S>) -> RelayBuilder<S> {
+        RelayBuilder {
+            pool: Arc::new(pool.clone()),
+            router: *router,
+            outbox: Outbox::default(),
+            state: None,
+            config: Config::default(),
+            given: PhantomData,
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static> RelayBuilder<S, NeedsState> {
+    /// The state from which handlers take their `State<T>`. Default: `()`.
+    pub fn state(self, state: S) -> RelayBuilder<S, HasState> {
+        let Self {
+            pool,
+            router,
+            outbox,
+            config,
+            ..
+        } = self;
+        RelayBuilder {
+            pool,
+            router,
+            outbox,
+            state: Some(Arc::new(state)),
+            config,
+            given: PhantomData,
+        }
+    }
+}
+
+impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
+    /// The outbox to serve. Default: `Outbox::default()`.
+    pub fn outbox(mut self, outbox: &Outbox) -> Self {
+        self.outbox = outbox.clone();
+        self
+    }
+
+    /// How many handlers run at once. Default: 64.
+    pub fn concurrency(mut self, handlers: usize) -> Self {
+        self.config.concurrency = handlers;
+        self
+    }
+
+    /// How long an idle relay waits before it looks again. On SQLite it also notices commits within
+    /// 20 ms. Default: 1 s.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.config.poll_interval = interval;
+        self
+    }
+
+    /// How long a claimed row belongs to this relay without a renewal, and so how long its messages
+    /// wait when the process dies. Renewed at half of it. At least 100 ms. Default: 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.config.lease = lease;
+        self
+    }
+
+    /// How long one attempt may run; `#[outbox::handler(timeout = ..)]` wins. Default: 5 min.
+    pub fn handler_timeout(mut self, timeout: Duration) -> Self {
+        self.config.handler_timeout = timeout;
+        self
+    }
+
+    /// How many attempts a message gets before it is a dead letter; a claim counts, whatever becomes
+    /// of it. `#[outbox::handler(max_attempts = ..)]` wins.
+    ///
+    /// With 1, a process that dies leaves everything it had in flight as dead letters. Default: 10.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.config.retry.max_attempts = attempts;
+        self
+    }
+
+    /// The delay after the first failed attempt, which doubles with each further one, and its cap.
+    /// `#[outbox::handler(backoff = ..)]` wins. Default: 1 s and 300 s.
+    pub fn backoff(mut self, base: Duration, cap: Duration) -> Self {
+        (self.config.retry.base, self.config.retry.cap) = (base, cap);
+        self
+    }
+
+    /// Which part of a backoff is random, from 0.0 (none) to 1.0 (all of it). Default: 1.0.
+    pub fn jitter(mut self, jitter: f64) -> Self {
+        self.config.retry.jitter = jitter;
+        self
+    }
+
+    /// How long a stop waits for running handlers before it drops them. Default: 30 s.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.config.grace = grace;
+        self
+    }
+
+    /// How many rows the relay holds at most, running or waiting. Default: 4 × concurrency, at least
+    /// 256.
+    pub fn window(mut self, rows: usize) -> Self {
+        self.config.window = Some(rows);
+        self
+    }
+
+    /// Whether delivered rows stay in the table (state `delivered`) instead of being deleted.
+    /// Default: false.
+    pub fn keep_delivered(mut self, keep: bool) -> Self {
+        self.config.keep_delivered = keep;
+        self
+    }
+
+    /// How long the relay waits for a claim, a settle or a renewal before it gives the connection up.
+    /// Default: 10 s.
+    pub fn store_timeout(mut self, timeout: Duration) -> Self {
+        self.config.store_timeout = timeout;
+        self
+    }
+
+    async fn check(self, state: Arc<S>) -> Result<Relay<S>, Error> {
+        self.config.check()?;
+        let entries = self.router.entries();
+        let served: Vec<_> = entries
+            .iter()
+            .flat_map(|entry| self.serve(entry))
+            .collect::<Result<_, _>>()?;
+        if served.is_empty() {
+            return Err(Error::config(
+                "the router has no handler; list one: `outbox::router![my_handler]`",
+            ));
+        }
+        let mut routes = HashSet::new();
+        for Served { route, .. } in &served {
+            if !routes.insert((route.topic, route.version)) {
+                return Err(Error::config(format!(
+                    "two handlers serve topic `{}`",
+                    route.topic
+                )));
+            }
+        }
+
+        let store = store::reach(&self.outbox, &*self.pool)?;
+        store::compatible(&store.versions().await?)?;
+        self.try_connecting(&*store).await?;
+        let routes = served.iter().map(|served| served.route).collect();
+        let setup = Setup {
+            id: Uuid::now_v7(),
+            store,
+            routes,
+            served,
+            state,
+            config: self.config,
+        };
+        Ok(Relay {
+            setup: Arc::new(setup),
+        })
+    }
+
+    /// A relay that could never open its own connections should not start.
+    async fn try_connecting(&self, store: &dyn Store) -> Result<(), Error> {
+        let session = store.open(self.config.store_timeout).await?;
+        session.close().await;
+        Ok(())
+    }
+
+    fn serve(&self, entry: &'static Entry<S>) -> impl Iterator<Item = Result<Served<S>, Error>> {
+        let policy = entry.policy;
+        let (base, cap) = policy
+            .backoff
+            .unwrap_or((self.config.retry.base, self.config.retry.cap));
+        let retry = Retry {
+            max_attempts: policy
+                .max_attempts
+                .unwrap_or(self.config.retry.max_attempts),
+            base,
+            cap,
+            jitter: self.config.retry.jitter,
+        };
+        let timeout = policy.timeout.unwrap_or(Some(self.config.handler_timeout));
+        let topic = entry.promise.topic;
+        entry
+            .versions
+            .iter()
+            .map(move |&Version { version, start }| {
+                let version = i32::try_from(version).map_err(|_| {
+                    Error::config(format!("version {version} of topic `{topic}` is too large"))
+                })?;
+                Ok(Served {
+                    route: Route { topic, version },
+                    handler: entry.promise.name,
+                    start,
+                    retry,
+                    timeout,
+                })
+            })
+    }
+}
+
+impl RelayBuilder<(), NeedsState> {
+    /// The relay of a router without state. Nothing is claimed before it is told to run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] if the database
+    /// can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
+    /// that this build can use.
+    pub async fn build(self) -> Result<Relay<()>, Error> {
+        self.check(Arc::new(())).await
+    }
+}
+
+impl<S: Send + Sync + 'static> RelayBuilder<S, HasState> {
+    /// The relay. Nothing is claimed before it is told to run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] if the database
+    /// can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
+    /// that this build can use.
+    pub async fn build(mut self) -> Result<Relay<S>, Error> {
+        match self.state.take() {
+            Some(state) => self.check(state).await,
+            None => Err(Error::config("the relay has no state; call `.state(..)`")),
+        }
+    }
+}
+
+impl<S, G> fmt::Debug for RelayBuilder<S, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayBuilder")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

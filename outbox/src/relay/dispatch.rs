@@ -1,0 +1,234 @@
+//! One delivery: from a claimed row to its outcome.
+
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Run, backoff::random, counts::add, settle::storable, window::Lease};
+use crate::{
+    handler::{Decision, Delivery, DeliveryParts, Failed, Outcome},
+    lifecycle::TakeOver,
+    store::{Claimed, Settlement, Verdict},
+};
+
+/// How a delivery ended.
+enum End {
+    Verdict(Verdict),
+    /// The lease is over; whatever the handler did, this relay may not say so any more.
+    LeaseLost,
+    /// The relay's grace is over.
+    Abandoned,
+}
+
+/// Delivers one row on a task of its own. `route` is its route's position.
+pub(super) fn spawn<S: Send + Sync + 'static>(
+    run: &Arc<Run<S>>,
+    route: usize,
+    row: Claimed,
+    lease: Lease,
+) {
+    run.window.add(row.id, lease.clone());
+    let delivery = deliver(Arc::clone(run), route, row, lease);
+    run.deliveries.spawn(delivery);
+}
+
+async fn deliver<S: Send + Sync + 'static>(
+    run: Arc<Run<S>>,
+    route: usize,
+    row: Claimed,
+    lease: Lease,
+) {
+    let (id, token) = (row.id, lease.token);
+    // Should this task be torn down by a panic, the row must not be renewed for ever.
+    let mut unsettled = Unsettled {
+        run: &run,
+        id,
+        armed: true,
+    };
+    let end = start(&run, route, row, &lease).await;
+    unsettled.armed = false;
+    drop(unsettled);
+    match end {
+        End::Verdict(verdict) => {
+            run.window.settling(id);
+            // The settler outlives all deliveries; without it there is nobody to tell.
+            let _ = run.outcomes.send(Settlement { id, token, verdict });
+        }
+        End::LeaseLost => run.lost(id),
+        End::Abandoned => {
+            run.window.remove(id);
+        }
+    }
+}
+
+/// Waits for a slot, then runs the handler.
+async fn start<S: Send + Sync + 'static>(
+    run: &Run<S>,
+    route: usize,
+    row: Claimed,
+    lease: &Lease,
+) -> End {
+    let give_back = Verdict::GiveBack {
+        attempts: row.attempts.saturating_sub(1),
+        unsettled: row.unsettled_before,
+    };
+    let _slot = tokio::select! {
+        biased;
+        () = run.stop.cancelled() => return End::Verdict(give_back),
+        () = lease.over() => return End::LeaseLost,
+        slot = run.slots.acquire() => slot,
+    };
+    let served = &run.setup.served[route];
+    // The builder's limit may have been lowered since the row was last tried.
+    if row.unsettled_before == 0
+        && served.retry.take_over(row.attempts.saturating_sub(1), 0) == TakeOver::Dead
+    {
+        let text = format!(
+            "gave up: all {} attempts are used up",
+            served.retry.max_attempts
+        );
+        return End::Verdict(Verdict::Dead { text });
+    }
+    let headers = match row
+        .headers
+        .as_deref()
+        .map(serde_json::from_str::<BTreeMap<String, String>>)
+    {
+        None => BTreeMap::new(),
+        Some(Ok(headers)) => headers,
+        // serde's text would quote a value.
+        Some(Err(_)) => {
+            return End::Verdict(Verdict::Dead {
+                text: "headers are not a JSON object of strings".to_owned(),
+            });
+        }
+    };
+    let attempt = row.attempts;
+    let cancellation = CancellationToken::new();
+    let delivery = Delivery::new(DeliveryParts {
+        id: row.id,
+        topic: served.route.topic,
+        key: row.key,
+        attempt,
+        headers,
+        created_at: row.created_at,
+        deadline: Arc::clone(&lease.deadline),
+        cancellation: cancellation.clone(),
+    });
+
+    // Decoding runs the user's code, too: `Deserialize`, the rules, `FromRef`.
+    let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        (served.start)(&row.payload, delivery, &run.setup.state)
+    }));
+    let end = match started {
+        Err(panic) => Ended::Panicked(panic),
+        Ok(Err(undecodable)) => {
+            tracing::warn!(id = %row.id, topic = served.route.topic, "dead letter: {undecodable}");
+            return End::Verdict(Verdict::Dead {
+                text: storable(&undecodable.to_string()),
+            });
+        }
+        Ok(Ok(handler)) => handle(run, handler, lease, served.timeout, &cancellation).await,
+    };
+    let outcome = match end {
+        Ended::Finished(outcome) => outcome,
+        Ended::Panicked(panic) => {
+            add(&run.tally.panicked, 1);
+            Outcome::panicked(&*panic)
+        }
+        Ended::TimedOut(after) => {
+            let text = format!("timed out after {after:?}");
+            Outcome(Err(Failed {
+                decision: Decision::Retry,
+                text,
+            }))
+        }
+        Ended::LeaseLost => return End::LeaseLost,
+        Ended::Killed => return End::Abandoned,
+    };
+    let Err(Failed { decision, text }) = outcome.0 else {
+        return End::Verdict(Verdict::Delivered);
+    };
+    let (id, topic, handler) = (row.id, served.route.topic, served.handler);
+    let text = storable(&text);
+    End::Verdict(
+        match served.retry.after_failure(attempt, decision, random()) {
+            Some(delay) => {
+                tracing::debug!(%id, topic, handler, attempt, ?delay, "attempt failed: {text}");
+                Verdict::Retry { delay, text }
+            }
+            None => {
+                tracing::warn!(%id, topic, handler, attempt, "dead letter: {text}");
+                Verdict::Dead { text }
+            }
+        },
+    )
+}
+
+enum Ended {
+    Finished(Outcome),
+    Panicked(Box<dyn std::any::Any + Send>),
+    TimedOut(Duration),
+    LeaseLost,
+    Killed,
+}
+
+/// Runs the handler's future as long as it may run. The cancellation token fires before the future
+/// is dropped, so that what the handler spawned hears of it.
+async fn handle<S>(
+    run: &Run<S>,
+    handler: BoxFuture<'static, Outcome>,
+    lease: &Lease,
+    timeout: Option<Duration>,
+    cancellation: &CancellationToken,
+) -> Ended {
+    let mut handler = AssertUnwindSafe(handler).catch_unwind();
+    let out_of_time = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+        timeout.unwrap_or_default()
+    };
+    let ended = tokio::select! {
+        biased;
+        finished = &mut handler => match finished {
+            Ok(outcome) => Ended::Finished(outcome),
+            Err(panic) => Ended::Panicked(panic),
+        },
+        () = lease.over() => Ended::LeaseLost,
+        after = out_of_time => Ended::TimedOut(after),
+        () = run.kill.cancelled() => Ended::Killed,
+    };
+    if !matches!(ended, Ended::Finished(_)) {
+        cancellation.cancel();
+    }
+    ended
+}
+
+impl<S> Run<S> {
+    /// Takes a row out of the window whose lease is over; counts and names it once.
+    pub(super) fn lost(&self, id: Uuid) {
+        if self.window.remove(id) {
+            add(&self.tally.lease_lost, 1);
+            tracing::warn!(%id, "lease lost: the outcome of this delivery is not recorded, another relay may run it again");
+        }
+    }
+}
+
+/// Takes its row out of the window if the delivery's task ends without an outcome.
+struct Unsettled<'a, S: 'static> {
+    run: &'a Run<S>,
+    id: Uuid,
+    armed: bool,
+}
+
+impl<S> Drop for Unsettled<'_, S> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.run.lost(self.id);
+        }
+    }
+}

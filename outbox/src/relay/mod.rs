@@ -1,0 +1,286 @@
+//! The relay: claim → dispatch → settle, with leases renewed beside it.
+//!
+//! Each run has one task per connection: [`claim`] fills the window with rows, [`dispatch`] runs
+//! one task per row, [`settle`] writes the outcomes down in batches, and [`renew`] holds the leases
+//! until then. Nothing else starts tasks.
+
+mod backoff;
+mod builder;
+mod claim;
+mod connection;
+mod counts;
+mod dispatch;
+mod renew;
+mod settle;
+mod window;
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinHandle,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
+
+use self::{builder::Config, counts::Tally, window::Window};
+pub use self::{
+    builder::{HasState, NeedsState, RelayBuilder},
+    counts::Counts,
+};
+use crate::{
+    Error,
+    lifecycle::Retry,
+    router::Start,
+    store::{Route, Settlement, Store},
+};
+
+/// Delivers committed messages to the handlers of a router. Cheap to clone.
+///
+/// Any number of relays may run anywhere, on the same table, without a leader.
+pub struct Relay<S: 'static = ()> {
+    setup: Arc<Setup<S>>,
+}
+
+/// What all runs of a relay share.
+struct Setup<S: 'static> {
+    /// The relay's name in the register of live relays.
+    id: Uuid,
+    store: Arc<dyn Store>,
+    routes: Vec<Route>,
+    /// One per route, in the same order.
+    served: Vec<Served<S>>,
+    state: Arc<S>,
+    config: Config,
+}
+
+/// A route with what its handler's attribute and the builder say about it.
+struct Served<S> {
+    route: Route,
+    handler: &'static str,
+    start: Start<S>,
+    retry: Retry,
+    timeout: Option<Duration>,
+}
+
+/// One run of a relay, from its start to its last settle.
+struct Run<S: 'static> {
+    setup: Arc<Setup<S>>,
+    mode: Mode,
+    window: Window,
+    /// One permit per handler that may run.
+    slots: Semaphore,
+    outcomes: mpsc::UnboundedSender<Settlement>,
+    tally: Arc<Tally>,
+    /// No more claims; what has not started goes back.
+    stop: CancellationToken,
+    /// The grace is over: running handlers are dropped.
+    kill: CancellationToken,
+    deliveries: TaskTracker,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Until it is told to stop.
+    Serve,
+    /// Until nothing is left that was due when it began.
+    Drain,
+}
+
+impl<S: Send + Sync + 'static> Relay<S> {
+    /// Delivers until `shutdown` resolves; then claims nothing more, gives back what has not
+    /// started, and waits up to the grace for the handlers that run. Their messages, if they don't
+    /// finish, are delivered again once their leases lapse.
+    ///
+    /// While the database can't be reached it goes on trying. If this future is dropped, the relay
+    /// stops in the background, in the same orderly way.
+    ///
+    /// # Errors
+    ///
+    /// None at present: what can be wrong was found by `build`.
+    pub async fn run_until(
+        &self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<Counts, Error> {
+        let stop = CancellationToken::new();
+        let _stop_if_dropped = stop.clone().drop_guard();
+        let run = self.start(Mode::Serve, stop.clone(), Arc::default());
+        shutdown.await;
+        stop.cancel();
+        joined(run).await
+    }
+
+    /// Delivers in the background until the handle is told to shut down.
+    pub fn spawn(&self) -> RelayHandle {
+        let (stop, tally) = (CancellationToken::new(), Arc::default());
+        let run = self.start(Mode::Serve, stop.clone(), Arc::clone(&tally));
+        RelayHandle {
+            stop,
+            tally,
+            run: Some(run),
+        }
+    }
+
+    /// Delivers everything that is due now, waits for what it started, and says what it did. Rows in
+    /// backoff, rows leased to another relay, and rows that are published meanwhile stay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_connection`] or [`Error::is_timeout`] if the database can't be reached; what had
+    /// been started was awaited.
+    pub async fn drain(&self) -> Result<Counts, Error> {
+        let stop = CancellationToken::new();
+        let _stop_if_dropped = stop.clone().drop_guard();
+        joined(self.start(Mode::Drain, stop, Arc::default())).await
+    }
+
+    fn start(
+        &self,
+        mode: Mode,
+        stop: CancellationToken,
+        tally: Arc<Tally>,
+    ) -> JoinHandle<Result<Counts, Error>> {
+        let (outcomes, settled) = mpsc::unbounded_channel();
+        let run = Arc::new(Run {
+            setup: Arc::clone(&self.setup),
+            mode,
+            window: Window::new(self.setup.config.window()),
+            slots: Semaphore::new(self.setup.config.concurrency),
+            outcomes,
+            tally,
+            stop,
+            kill: CancellationToken::new(),
+            deliveries: TaskTracker::new(),
+        });
+        tokio::spawn(run.run(settled))
+    }
+}
+
+impl<S: Send + Sync + 'static> Run<S> {
+    async fn run(
+        self: Arc<Self>,
+        outcomes: mpsc::UnboundedReceiver<Settlement>,
+    ) -> Result<Counts, Error> {
+        let done = CancellationToken::new();
+        let settler = tokio::spawn(settle::run(Arc::clone(&self), outcomes, done.clone()));
+        let renewer = tokio::spawn(renew::run(Arc::clone(&self), done.clone()));
+
+        let claimed = claim::run(&self).await;
+        // Whatever ended the claims, the rest is the same: wait for what was started.
+        let emptied = async {
+            while !self.window.is_empty() {
+                self.window.left(|| !self.window.is_empty()).await;
+            }
+        };
+        let in_time = match self.mode {
+            Mode::Serve => tokio::time::timeout(self.setup.config.grace, emptied)
+                .await
+                .is_ok(),
+            Mode::Drain => {
+                tokio::select! {
+                    () = emptied => true,
+                    () = self.stopped_and_out_of_grace() => false,
+                }
+            }
+        };
+        if !in_time {
+            tracing::warn!(
+                "the grace is over: dropping handlers that still run; their messages will be delivered again"
+            );
+            self.kill.cancel();
+        }
+        self.deliveries.close();
+        // A handler that blocks its thread can't be dropped; it must not hold up the stop.
+        let _ = tokio::time::timeout(Duration::from_millis(100), self.deliveries.wait()).await;
+        done.cancel();
+        for task in [settler, renewer] {
+            joined(task).await;
+        }
+        claimed?;
+        Ok(self.tally.read())
+    }
+
+    async fn stopped_and_out_of_grace(&self) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(self.setup.config.grace).await;
+    }
+}
+
+/// The result of a task of ours. None is ever aborted, so what else there is to report is a panic.
+async fn joined<T>(task: JoinHandle<T>) -> T {
+    match task.await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// A relay that runs in the background; made by [`Relay::spawn`].
+///
+/// Dropping it stops the relay in the background, with a warning.
+#[must_use = "dropping the handle stops the relay"]
+pub struct RelayHandle {
+    stop: CancellationToken,
+    tally: Arc<Tally>,
+    run: Option<JoinHandle<Result<Counts, Error>>>,
+}
+
+impl RelayHandle {
+    /// Stops the relay as [`Relay::run_until`] does, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Relay::run_until`].
+    pub async fn shutdown(mut self) -> Result<Counts, Error> {
+        self.stop.cancel();
+        match self.run.take() {
+            Some(run) => joined(run).await,
+            None => Ok(self.tally.read()),
+        }
+    }
+
+    /// What the relay has done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.tally.read()
+    }
+}
+
+impl Drop for RelayHandle {
+    fn drop(&mut self) {
+        if self.run.is_some() {
+            tracing::warn!(
+                "a relay's handle was dropped: the relay stops; call `shutdown().await` to wait for it"
+            );
+            self.stop.cancel();
+        }
+    }
+}
+
+impl<S> Clone for Relay<S> {
+    fn clone(&self) -> Self {
+        Self {
+            setup: Arc::clone(&self.setup),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Relay<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay")
+            .field("routes", &self.setup.routes)
+            .field("config", &self.setup.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RelayHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayHandle")
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Holding leases until their rows are settled, and telling others that this relay lives.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Mode, Run,
+    connection::{Connection, call},
+};
+use crate::{Error, stats::ALIVE};
+
+/// Leases renewed by one statement.
+const BATCH: usize = 500;
+
+/// Three of them fit into the time after which a relay no longer counts as alive.
+const HEARTBEAT: Duration = Duration::from_secs(ALIVE.as_secs() / 3);
+
+/// A relay that was not seen for this long is struck off the register.
+const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Renews leases at half of their life, on a connection that no claim and no settle can block.
+pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: CancellationToken) {
+    let lease = run.setup.config.lease;
+    // Leaves time for a second try before the deadline.
+    let timeout = run.setup.config.store_timeout.min(lease / 4);
+    let mut connection = Connection::new(Arc::clone(&run.setup.store), timeout);
+    let mut heartbeat = Instant::now();
+    // Checked every eighth of a lease, so a lease is renewed with at least three eighths left.
+    let mut tick = tokio::time::interval(lease / 8);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut failing = false;
+    while done.run_until_cancelled(tick.tick()).await.is_some() {
+        let result = match done
+            .run_until_cancelled(renew(&run, &mut connection, lease))
+            .await
+        {
+            Some(result) => result,
+            None => break,
+        };
+        note(&mut failing, result);
+        if run.mode == Mode::Serve && heartbeat <= Instant::now() {
+            heartbeat = Instant::now() + HEARTBEAT;
+            let (id, routes) = (run.setup.id, &run.setup.routes);
+            let beat = async {
+                call!(connection, "registering the relay", |session| session
+                    .heartbeat(id, routes, FORGET))
+            };
+            match done.run_until_cancelled(beat).await {
+                Some(result) => note(&mut failing, result),
+                None => break,
+            }
+        }
+    }
+    if run.mode == Mode::Serve {
+        let id = run.setup.id;
+        // If this fails, the register forgets the relay by itself.
+        let _ = call!(connection, "unregistering the relay", |session| session
+            .farewell(id));
+    }
+    connection.close().await;
+}
+
+/// One warning when it starts to fail, one line when it works again.
+fn note(failing: &mut bool, result: Result<(), Error>) {
+    match result {
+        Err(error) if !*failing => tracing::warn!("leases can't be renewed, trying again: {error}"),
+        Ok(()) if *failing => tracing::info!("leases are renewed again"),
+        _ => {}
+    }
+}
+
+async fn renew<S>(run: &Run<S>, connection: &mut Connection, lease: Duration) -> Result<(), Error> {
+    let half_gone = Instant::now() + lease / 2;
+    for batch in run.window.ending_before(half_gone).chunks(BATCH) {
+        let sent = Instant::now();
+        let renewed = call!(*connection, "renewing leases", |session| session
+            .renew(batch, lease))?;
+        for id in &renewed.moved {
+            run.window.extend(*id, sent + lease);
+        }
+        for (id, _) in batch {
+            if !renewed.moved.contains(id) && !renewed.locked.contains(id) {
+                run.window.taken(*id);
+            }
+        }
+    }
+    Ok(())
+}

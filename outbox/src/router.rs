@@ -1,0 +1,90 @@
+//! The router: which handler serves which topic, decided at compile time.
+
+use crate::{
+    handler::{Delivery, Handle, Policy, Started},
+    promise::Promise,
+};
+
+/// The handlers of a relay whose state is `S`; made by [`router!`](crate::router!).
+#[derive(Debug)]
+pub struct Router<S: 'static = ()> {
+    entries: &'static [Entry<S>],
+    joined: &'static [Router<S>],
+    /// Those of joined routers included.
+    promises: &'static [Promise],
+}
+
+impl<S> Clone for Router<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Router<S> {}
+
+/// One handler of a router.
+#[derive(Debug)]
+pub struct Entry<S: 'static> {
+    pub(crate) promise: Promise,
+    pub(crate) policy: Policy,
+    /// One per version of the payload; today there is one.
+    pub(crate) versions: &'static [Version<S>],
+}
+
+/// How a payload of one version is turned into a running handler.
+#[derive(Debug)]
+pub(crate) struct Version<S: 'static> {
+    pub(crate) version: u32,
+    pub(crate) start: Start<S>,
+}
+
+pub(crate) type Start<S> = fn(&str, Delivery, &S) -> Started;
+
+impl<S: 'static> Entry<S> {
+    /// The entry of handler `H`.
+    #[must_use]
+    pub const fn of<H: Handle<S>>() -> Self {
+        Self {
+            promise: H::PROMISE,
+            policy: H::POLICY,
+            versions: const {
+                &[Version {
+                    version: H::PROMISE.version,
+                    start: H::start,
+                }]
+            },
+        }
+    }
+}
+
+impl<S: 'static> Router<S> {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(
+        entries: &'static [Entry<S>],
+        joined: &'static [Router<S>],
+        promises: &'static [Promise],
+    ) -> Self {
+        Self {
+            entries,
+            joined,
+            promises,
+        }
+    }
+
+    /// What a router that joins this one checks.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn promises(&self) -> &'static [Promise] {
+        self.promises
+    }
+
+    /// All handlers, those of joined routers included.
+    pub(crate) fn entries(&self) -> Vec<&'static Entry<S>> {
+        let mut all: Vec<_> = self.entries.iter().collect();
+        for router in self.joined {
+            all.extend(router.entries());
+        }
+        all
+    }
+}

@@ -1,0 +1,138 @@
+//! Writing envelopes in chunks, and finding out which of them were there already; the same for
+//! every database.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::future::BoxFuture;
+use uuid::Uuid;
+
+use crate::{Error, Fate, MessageState, Published, error::Kind, publish::Envelope};
+
+/// The database's part of it.
+pub(super) trait Writer: Send {
+    /// One INSERT that skips rows whose id or dedup key is taken; returns the ids that were written.
+    fn insert<'a>(
+        &'a mut self,
+        chunk: &'a [&'a Envelope],
+    ) -> BoxFuture<'a, Result<HashSet<Uuid>, Error>>;
+
+    /// The rows that have the ids or the dedup keys of these envelopes.
+    fn existing<'a>(
+        &'a mut self,
+        chunk: &'a [&'a Envelope],
+    ) -> BoxFuture<'a, Result<Vec<Existing>, Error>>;
+}
+
+/// A row that was there already.
+#[derive(Debug)]
+pub(super) struct Existing {
+    pub(super) id: Uuid,
+    pub(super) topic: String,
+    pub(super) dedup_key: Option<String>,
+    pub(super) state: MessageState,
+}
+
+/// One statement takes at most this many rows, and about this many bytes of payload.
+const CHUNK_ROWS: usize = 1_000;
+const CHUNK_BYTES: usize = 8 * 1024 * 1024;
+
+/// How often a row that was in the way, and gone when looked for, is tried again.
+const ROUNDS: usize = 5;
+
+pub(super) async fn insert(
+    writer: &mut dyn Writer,
+    envelopes: &[Envelope],
+) -> Result<Vec<Published>, Error> {
+    let mut published = Vec::with_capacity(envelopes.len());
+    let mut rest = envelopes;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = rest.iter().take(CHUNK_ROWS).take_while(|envelope| {
+            bytes += envelope.payload.len();
+            bytes <= CHUNK_BYTES
+        });
+        // A payload that is larger than a chunk goes alone.
+        let (chunk, later) = rest.split_at(fits.count().max(1));
+        insert_chunk(writer, chunk, &mut published).await?;
+        rest = later;
+    }
+    Ok(published)
+}
+
+async fn insert_chunk(
+    writer: &mut dyn Writer,
+    chunk: &[Envelope],
+    published: &mut Vec<Published>,
+) -> Result<(), Error> {
+    let mut fates: HashMap<usize, Fate> = HashMap::new();
+    // An id that stands twice in one chunk is written once; the second one is a duplicate.
+    let mut ids = HashSet::new();
+    let (mut open, mut repeated): (Vec<usize>, Vec<usize>) =
+        (0..chunk.len()).partition(|&n| ids.insert(chunk[n].id));
+
+    for _ in 0..ROUNDS {
+        if open.is_empty() {
+            break;
+        }
+        let rows: Vec<&Envelope> = open.iter().map(|&n| &chunk[n]).collect();
+        let written = writer.insert(&rows).await?;
+        open.retain(|&n| {
+            let new = written.contains(&chunk[n].id);
+            if new {
+                fates.insert(n, Fate::New);
+            }
+            !new
+        });
+        resolve(writer, chunk, &mut open, &mut fates).await?;
+    }
+    resolve(writer, chunk, &mut repeated, &mut fates).await?;
+    if !open.is_empty() || !repeated.is_empty() {
+        return Err(Error::new(Kind::Conflict {
+            doing: "publishing",
+            what: "messages with the same id or dedup key came and went; run the transaction again",
+        }));
+    }
+    published.extend(chunk.iter().enumerate().map(|(n, envelope)| Published {
+        id: envelope.id,
+        fate: fates.remove(&n).unwrap_or(Fate::New),
+    }));
+    Ok(())
+}
+
+/// Finds the rows that stood in the way of `open`, and takes those that were found off it.
+async fn resolve(
+    writer: &mut dyn Writer,
+    chunk: &[Envelope],
+    open: &mut Vec<usize>,
+    fates: &mut HashMap<usize, Fate>,
+) -> Result<(), Error> {
+    if open.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<&Envelope> = open.iter().map(|&n| &chunk[n]).collect();
+    let existing = writer.existing(&rows).await?;
+    let by_id: HashMap<Uuid, &Existing> = existing.iter().map(|row| (row.id, row)).collect();
+    let by_key: HashMap<(&str, &str), &Existing> = existing
+        .iter()
+        .filter_map(|row| Some(((row.topic.as_str(), row.dedup_key.as_deref()?), row)))
+        .collect();
+    open.retain(|&n| {
+        let envelope = &chunk[n];
+        let key = envelope
+            .dedup_key
+            .as_deref()
+            .map(|key| (envelope.topic, key));
+        let found = by_id.get(&envelope.id).or_else(|| by_key.get(&key?));
+        if let Some(row) = found {
+            fates.insert(
+                n,
+                Fate::Duplicate {
+                    id: row.id,
+                    state: row.state,
+                },
+            );
+        }
+        found.is_none()
+    });
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The seam between the library and the databases. All SQL stands below this folder.
+//!
+//! [`Store`] is one outbox in one database; [`Session`] is one connection that a relay owns. They
+//! assume neither RETURNING, nor arrays, nor one statement per step: what a step needs, it does
+//! inside one transaction of its own. The rule under all of it: every statement that changes a row
+//! repeats the state, and the token where there is one, that it relies on in its outer WHERE.
+
+mod fault;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod insert;
+mod migrate;
+mod pool;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod row;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod table;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod take_over;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use uuid::Uuid;
+
+pub use self::pool::Pool;
+pub(crate) use self::{
+    fault::{Fault, fault, is_connection, is_missing_table, is_retryable},
+    migrate::{Version, compatible},
+    row::{Claimed, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
+    table::Table,
+};
+use crate::{
+    DeadLetter, Error, Outbox, Published,
+    lifecycle::Retry,
+    publish::{Envelope, On},
+};
+
+/// One outbox in one database, reached through the application's pool.
+pub(crate) trait Store: Send + Sync {
+    /// Brings the tables up to date; waits for other migrators, within bounds.
+    fn migrate(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// The migrations in place, oldest first; empty without the history table.
+    fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>>;
+
+    /// Rows per route and state, and whether a relay that was seen within `alive` serves the route.
+    fn stats(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>>;
+
+    /// Dead letters, latest first.
+    fn dead_letters(&self, limit: u32) -> BoxFuture<'_, Result<Vec<DeadLetter>, Error>>;
+
+    /// Makes a dead row pending again; false if there is none of this id.
+    fn redrive(&self, id: Uuid) -> BoxFuture<'_, Result<bool, Error>>;
+
+    /// Opens a connection of the relay's own, from the pool's options.
+    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>>;
+
+    /// How often an idle relay may ask [`Session::changed`], where that is cheaper than a probe.
+    fn watch_interval(&self) -> Option<Duration>;
+}
+
+/// A connection that belongs to a relay. An operation that fails leaves no transaction open.
+pub(crate) trait Session: Send + Sync {
+    /// The database's clock, in microseconds since 1970.
+    fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>>;
+
+    /// One statement that tells which routes have something to claim, and when the next row is due.
+    /// `cutoff` replaces the database's clock as the time up to which rows count as due.
+    fn probe<'a>(
+        &'a mut self,
+        routes: &'a [Route],
+        cutoff: Option<i64>,
+    ) -> BoxFuture<'a, Result<Probe, Error>>;
+
+    /// Claims at most `limit` pending rows of the route, in the order they are due.
+    fn claim<'a>(&'a mut self, claim: &'a Claim) -> BoxFuture<'a, Result<Vec<Claimed>, Error>>;
+
+    /// Claims rows whose lease lapsed, by what [`Retry::take_over`] says of each: some run, one at
+    /// most runs alone (if `alone` allows it), some are dead.
+    fn take_over<'a>(
+        &'a mut self,
+        claim: &'a Claim,
+        retry: &'a Retry,
+        alone: bool,
+    ) -> BoxFuture<'a, Result<TakenOver, Error>>;
+
+    /// Moves the deadline of these leases to `lease` from now. Returns those that were moved and
+    /// those that are still held but locked by somebody; all others are lost.
+    fn renew<'a>(
+        &'a mut self,
+        leases: &'a [(Uuid, Uuid)],
+        lease: Duration,
+    ) -> BoxFuture<'a, Result<Renewed, Error>>;
+
+    /// Settles a batch, each row only if it is still processing under its token. Returns the ids
+    /// that were settled; the leases of the others are lost.
+    fn settle<'a>(
+        &'a mut self,
+        batch: &'a [Settlement],
+        keep: bool,
+    ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>>;
+
+    /// Writes down that this relay lives and what it serves; forgets relays not seen for `forget`.
+    fn heartbeat<'a>(
+        &'a mut self,
+        relay: Uuid,
+        routes: &'a [Route],
+        forget: Duration,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Writes down that this relay is gone.
+    fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Ends the connection in an orderly way.
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
+
+    /// Whether anything was committed since the last probe; only where the store has a watch interval.
+    fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>>;
+}
+
+/// What a relay asks of a claim.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) route: Route,
+    /// At least 1.
+    pub(crate) limit: u32,
+    /// Drawn at random for this call, so that it never repeats for a row.
+    pub(crate) token: Uuid,
+    pub(crate) lease: Duration,
+    /// See [`Session::probe`].
+    pub(crate) cutoff: Option<i64>,
+}
+
+/// What became of the leases of one renewal.
+#[derive(Debug, Default)]
+pub(crate) struct Renewed {
+    pub(crate) moved: Vec<Uuid>,
+    pub(crate) locked: Vec<Uuid>,
+}
+
+/// The rendered SQL of one outbox for each database.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    #[cfg(feature = "postgres")]
+    postgres: postgres::Statements,
+    #[cfg(feature = "sqlite")]
+    sqlite: sqlite::Statements,
+}
+
+impl Statements {
+    pub(crate) fn new(table: &Table) -> Self {
+        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        let _ = table;
+        Self {
+            #[cfg(feature = "postgres")]
+            postgres: postgres::Statements::new(table),
+            #[cfg(feature = "sqlite")]
+            sqlite: sqlite::Statements::new(table),
+        }
+    }
+}
+
+/// Reaches an outbox through a pool.
+pub(crate) fn reach(outbox: &Outbox, pool: &dyn Pool) -> Result<Arc<dyn Store>, Error> {
+    pool.handle().reach(outbox)
+}
+
+/// Writes envelopes inside the transaction that is open on the connection; results in their order.
+pub(crate) async fn insert(
+    outbox: &Outbox,
+    on: On<'_>,
+    envelopes: &[Envelope],
+) -> Result<Vec<Published>, Error> {
+    match on {
+        #[cfg(feature = "postgres")]
+        On::Postgres(connection) => postgres::insert(outbox, connection, envelopes).await,
+        #[cfg(feature = "sqlite")]
+        On::Sqlite(connection) => sqlite::insert(outbox, connection, envelopes).await,
+        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        On::Nothing(_, never) => {
+            let _ = (outbox, envelopes);
+            match never {}
+        }
+    }
+}

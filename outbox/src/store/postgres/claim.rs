@@ -1,0 +1,256 @@
+//! Probe, claim and take-over.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use sqlx::{Row as _, postgres::PgRow};
+use uuid::Uuid;
+
+use super::{
+    super::{
+        Claim, Claimed, Probe, Route, TakenOver,
+        row::{count, stored},
+        take_over::Plan,
+    },
+    Connected,
+};
+use crate::{Error, error::Doing as _, lifecycle::Retry, publish::to_micros};
+
+#[derive(Debug)]
+pub(super) struct Statements {
+    probe: Arc<str>,
+    claim: Arc<str>,
+    lapsed: Arc<str>,
+    take_over: Arc<str>,
+    give_up: Arc<str>,
+}
+
+/// One descent of each index per route. `LEAST` ignores a cutoff that is NULL.
+const PROBE: &str = r#"
+WITH clock AS (SELECT LEAST(statement_timestamp(), timestamptz 'epoch' + $3 * interval '1 microsecond') AS now)
+SELECT
+    (extract(epoch FROM pending.at - clock.now) * 1000000)::bigint,
+    (extract(epoch FROM lease.at - clock.now) * 1000000)::bigint
+FROM clock, unnest($1::text[], $2::int[]) WITH ORDINALITY AS route (topic, version, n)
+LEFT JOIN LATERAL (
+    SELECT available_at AS at FROM "public"."outbox" AS o
+    WHERE o.topic = route.topic AND o.version = route.version AND o.state = 'pending' AND o.unsettled = 0
+    ORDER BY available_at LIMIT 1
+) AS pending ON true
+LEFT JOIN LATERAL (
+    SELECT leased_until AS at FROM "public"."outbox" AS o
+    WHERE o.topic = route.topic AND o.version = route.version AND o.unsettled > 0
+    ORDER BY leased_until LIMIT 1
+) AS lease ON true
+ORDER BY route.n"#;
+
+/// The array makes the LIMIT exact: as `IN (SELECT ... LIMIT n)`, the planner may run the subselect
+/// once per outer row, and each run skips what the last one locked.
+const CLAIM: &str = r#"
+UPDATE "public"."outbox" AS o
+SET state = 'processing', attempts = o.attempts + 1, unsettled = 1, token = $4,
+    leased_until = statement_timestamp() + $5 * interval '1 microsecond'
+WHERE o.id = ANY(ARRAY(
+        SELECT id FROM "public"."outbox"
+        WHERE topic = $1 AND version = $2 AND state = 'pending' AND unsettled = 0
+            AND available_at <= LEAST(statement_timestamp(), timestamptz 'epoch' + $6 * interval '1 microsecond')
+        ORDER BY available_at, id
+        LIMIT $3
+        FOR UPDATE SKIP LOCKED))
+    AND o.state = 'pending' AND o.unsettled = 0
+RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts, o.unsettled,
+    (extract(epoch FROM o.created_at) * 1000000)::bigint,
+    (extract(epoch FROM o.available_at) * 1000000)::bigint"#;
+
+const LAPSED: &str = r#"
+SELECT id, attempts, unsettled FROM "public"."outbox"
+WHERE topic = $1 AND version = $2 AND unsettled > 0 AND state IN ('pending', 'processing')
+    AND leased_until <= LEAST(statement_timestamp(), timestamptz 'epoch' + $4 * interval '1 microsecond')
+ORDER BY leased_until, id
+LIMIT $3
+FOR UPDATE SKIP LOCKED"#;
+
+const TAKE_OVER: &str = r#"
+UPDATE "public"."outbox" AS o
+SET state = 'processing', attempts = o.attempts + 1, unsettled = taken.unsettled, token = $3,
+    leased_until = statement_timestamp() + $4 * interval '1 microsecond'
+FROM unnest($1::uuid[], $2::int[]) AS taken (id, unsettled)
+WHERE o.id = taken.id AND o.unsettled > 0 AND o.state IN ('pending', 'processing')
+    AND o.leased_until <= statement_timestamp()
+RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts, o.unsettled,
+    (extract(epoch FROM o.created_at) * 1000000)::bigint,
+    (extract(epoch FROM o.available_at) * 1000000)::bigint"#;
+
+const GIVE_UP: &str = r#"
+UPDATE "public"."outbox" AS o
+SET state = 'dead', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp(),
+    errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
+        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
+            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', $2::text))
+WHERE o.id = ANY($1::uuid[]) AND o.unsettled > 0 AND o.state IN ('pending', 'processing')
+    AND o.leased_until <= statement_timestamp()
+RETURNING o.id"#;
+
+impl Statements {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
+        Self {
+            probe: render(PROBE),
+            claim: render(CLAIM),
+            lapsed: render(LAPSED),
+            take_over: render(TAKE_OVER),
+            give_up: render(GIVE_UP),
+        }
+    }
+}
+
+pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
+    const NOW: &str = "SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint";
+    let sql = Arc::from(NOW);
+    let query = super::query(&session.outbox, &sql);
+    let mut tx = session.begin().await.doing("asking for the time")?;
+    let row = query
+        .fetch_one(&mut *tx)
+        .await
+        .doing("asking for the time")?;
+    tx.commit().await.doing("asking for the time")?;
+    row.try_get(0).doing("asking for the time")
+}
+
+pub(super) async fn probe(
+    session: &mut Connected,
+    routes: &[Route],
+    cutoff: Option<i64>,
+) -> Result<Probe, Error> {
+    const DOING: &str = "looking for due messages";
+    let topics: Vec<_> = routes.iter().map(|route| route.topic).collect();
+    let versions: Vec<_> = routes.iter().map(|route| route.version).collect();
+    let sql = &session.outbox.statements().postgres.claim.probe;
+    let query = super::query(&session.outbox, sql)
+        .bind(topics)
+        .bind(versions)
+        .bind(cutoff);
+
+    let mut tx = session.begin().await.doing(DOING)?;
+    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
+    tx.commit().await.doing(DOING)?;
+
+    let mut probe = Probe::default();
+    for (n, row) in rows.iter().enumerate() {
+        probe.add(
+            n,
+            row.try_get(0).doing(DOING)?,
+            row.try_get(1).doing(DOING)?,
+        );
+    }
+    Ok(probe)
+}
+
+pub(super) async fn claim(session: &mut Connected, claim: &Claim) -> Result<Vec<Claimed>, Error> {
+    const DOING: &str = "claiming messages";
+    let sql = &session.outbox.statements().postgres.claim.claim;
+    let query = super::query(&session.outbox, sql)
+        .bind(claim.route.topic)
+        .bind(claim.route.version)
+        .bind(i64::from(claim.limit))
+        .bind(claim.token)
+        .bind(to_micros(claim.lease))
+        .bind(claim.cutoff);
+
+    let mut tx = session.begin().await.doing(DOING)?;
+    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
+    tx.commit().await.doing(DOING)?;
+    claimed(&rows, |_| 0).doing(DOING)
+}
+
+pub(super) async fn take_over(
+    session: &mut Connected,
+    claim: &Claim,
+    retry: &Retry,
+    alone: bool,
+) -> Result<TakenOver, Error> {
+    const DOING: &str = "taking over lapsed messages";
+    let outbox = session.outbox.clone();
+    let statements = &outbox.statements().postgres.claim;
+    let mut tx = session.begin().await.doing(DOING)?;
+    let lapsed = super::query(&outbox, &statements.lapsed)
+        .bind(claim.route.topic)
+        .bind(claim.route.version)
+        .bind(i64::from(claim.limit))
+        .bind(claim.cutoff)
+        .fetch_all(&mut *tx)
+        .await
+        .doing(DOING)?;
+    let lapsed = lapsed.iter().map(|row| {
+        Ok((
+            row.try_get(0)?,
+            count(row.try_get::<i32, _>(1)?.into()),
+            count(row.try_get::<i32, _>(2)?.into()),
+        ))
+    });
+    let lapsed: Vec<(Uuid, u32, u32)> = lapsed.collect::<Result<_, sqlx::Error>>().doing(DOING)?;
+    let plan = Plan::of(&lapsed, retry, alone);
+
+    let mut taken = TakenOver {
+        alone: plan.alone,
+        waiting: plan.waiting,
+        ..TakenOver::default()
+    };
+    if !plan.run.is_empty() {
+        let (ids, unsettled): (Vec<_>, Vec<_>) = plan
+            .run
+            .iter()
+            .map(|run| (run.id, stored(run.unsettled)))
+            .unzip();
+        let rows = super::query(&outbox, &statements.take_over)
+            .bind(ids)
+            .bind(unsettled)
+            .bind(claim.token)
+            .bind(to_micros(claim.lease))
+            .fetch_all(&mut *tx)
+            .await
+            .doing(DOING)?;
+        taken.rows = claimed(&rows, |id| plan.unsettled_before(id)).doing(DOING)?;
+    }
+    for (text, ids) in plan.dead_by_text() {
+        let rows = super::query(&outbox, &statements.give_up)
+            .bind(ids)
+            .bind(text);
+        let rows = rows.fetch_all(&mut *tx).await.doing(DOING)?;
+        for row in &rows {
+            taken.dead.push(row.try_get(0).doing(DOING)?);
+        }
+    }
+    tx.commit().await.doing(DOING)?;
+    Ok(taken)
+}
+
+/// Reads claimed rows and puts them back into claim order: RETURNING has an order of its own.
+fn claimed(
+    rows: &[PgRow],
+    unsettled_before: impl Fn(Uuid) -> u32,
+) -> Result<Vec<Claimed>, sqlx::Error> {
+    let mut claimed = rows
+        .iter()
+        .map(|row| {
+            let id = row.try_get(0)?;
+            Ok(Claimed {
+                id,
+                key: row.try_get(1)?,
+                payload: row.try_get(2)?,
+                headers: row.try_get(3)?,
+                attempts: count(row.try_get::<i32, _>(4)?.into()),
+                unsettled_before: unsettled_before(id),
+                created_at: time(row.try_get(6)?),
+                available_at: row.try_get(7)?,
+            })
+        })
+        .collect::<Result<Vec<_>, sqlx::Error>>()?;
+    claimed.sort_by_key(|row| (row.available_at, row.id));
+    Ok(claimed)
+}
+
+pub(super) fn time(micros: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}

@@ -1,0 +1,234 @@
+//! Postgres 14 and later.
+
+mod claim;
+mod migrate;
+mod operate;
+mod publish;
+mod settle;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Transaction,
+    postgres::PgArguments,
+};
+use uuid::Uuid;
+
+pub(super) use self::publish::insert;
+use super::{
+    Claim, Claimed, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
+    TakenOver, Version,
+};
+use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
+
+/// The rendered SQL of one outbox.
+#[derive(Debug)]
+pub(super) struct Statements {
+    publish: publish::Statements,
+    claim: claim::Statements,
+    settle: settle::Statements,
+    operate: operate::Statements,
+}
+
+/// The schema that stands in the SQL's text.
+const DEFAULT_SCHEMA: &str = "public";
+
+impl Statements {
+    pub(super) fn new(table: &Table) -> Self {
+        let render = |sql: &str| -> Arc<str> { table.render(sql, DEFAULT_SCHEMA).into() };
+        Self {
+            publish: publish::Statements::new(render),
+            claim: claim::Statements::new(render),
+            settle: settle::Statements::new(render),
+            operate: operate::Statements::new(render),
+        }
+    }
+}
+
+/// An outbox in Postgres.
+#[derive(Debug)]
+pub(super) struct Postgres {
+    outbox: Outbox,
+    pool: PgPool,
+}
+
+impl Postgres {
+    pub(super) fn new(outbox: &Outbox, pool: PgPool) -> Self {
+        Self {
+            outbox: outbox.clone(),
+            pool,
+        }
+    }
+
+    fn statements(&self) -> &Statements {
+        &self.outbox.statements().postgres
+    }
+
+    /// A transaction on one of the pool's connections, for the operator's statements.
+    async fn begin(&self) -> Result<Transaction<'_, sqlx::Postgres>, sqlx::Error> {
+        self.pool
+            .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            .await
+    }
+}
+
+/// A statement of ours. Through a pooler in transaction mode it must not outlive its transaction.
+fn query(
+    outbox: &Outbox,
+    sql: &Arc<str>,
+) -> sqlx::query::Query<'static, sqlx::Postgres, PgArguments> {
+    sqlx::query(AssertSqlSafe(Arc::clone(sql))).persistent(!outbox.settings().pooler)
+}
+
+impl Store for Postgres {
+    fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(migrate::migrate(self))
+    }
+
+    fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
+        Box::pin(migrate::versions(self))
+    }
+
+    fn stats(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>> {
+        Box::pin(operate::stats(self, alive))
+    }
+
+    fn dead_letters(&self, limit: u32) -> BoxFuture<'_, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(operate::dead_letters(self, limit))
+    }
+
+    fn redrive(&self, id: Uuid) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(operate::redrive(self, id))
+    }
+
+    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
+        Box::pin(async move {
+            let connection = self
+                .pool
+                .connect_options()
+                .connect()
+                .await
+                .doing("connecting the relay")?;
+            Ok(Box::new(Connected::new(&self.outbox, connection, timeout)) as Box<dyn Session>)
+        })
+    }
+
+    fn watch_interval(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A connection of a relay's own.
+struct Connected {
+    outbox: Outbox,
+    connection: PgConnection,
+    /// How each transaction begins: it says its isolation itself, and overrides the timeouts that a
+    /// role or a database may set for interactive use. One round trip, since it has no parameters.
+    begin: Arc<str>,
+    /// The same, but it waits only shortly for a row's lock: one locked row must not hold up a batch.
+    begin_settle: Arc<str>,
+}
+
+/// The longest wait for the lock of a row that is being settled.
+const SETTLE_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl Connected {
+    fn new(outbox: &Outbox, connection: PgConnection, timeout: Duration) -> Self {
+        let begin = |lock_timeout: Duration| -> Arc<str> {
+            let [statement, lock] =
+                [timeout, lock_timeout].map(|timeout| timeout.as_millis().max(1));
+            format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+                 SET LOCAL statement_timeout = {statement}; \
+                 SET LOCAL lock_timeout = {lock}; \
+                 SET LOCAL idle_in_transaction_session_timeout = {statement}"
+            )
+            .into()
+        };
+        Self {
+            outbox: outbox.clone(),
+            connection,
+            begin: begin(timeout),
+            begin_settle: begin(timeout.min(SETTLE_LOCK_TIMEOUT)),
+        }
+    }
+
+    async fn begin(&mut self) -> Result<Transaction<'_, sqlx::Postgres>, sqlx::Error> {
+        let begin = Arc::clone(&self.begin);
+        self.connection.begin_with(AssertSqlSafe(begin)).await
+    }
+
+    async fn begin_settle(&mut self) -> Result<Transaction<'_, sqlx::Postgres>, sqlx::Error> {
+        let begin = Arc::clone(&self.begin_settle);
+        self.connection.begin_with(AssertSqlSafe(begin)).await
+    }
+}
+
+impl Session for Connected {
+    fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>> {
+        Box::pin(claim::now(self))
+    }
+
+    fn probe<'a>(
+        &'a mut self,
+        routes: &'a [Route],
+        cutoff: Option<i64>,
+    ) -> BoxFuture<'a, Result<Probe, Error>> {
+        Box::pin(claim::probe(self, routes, cutoff))
+    }
+
+    fn claim<'a>(&'a mut self, claim: &'a Claim) -> BoxFuture<'a, Result<Vec<Claimed>, Error>> {
+        Box::pin(claim::claim(self, claim))
+    }
+
+    fn take_over<'a>(
+        &'a mut self,
+        claim: &'a Claim,
+        retry: &'a Retry,
+        alone: bool,
+    ) -> BoxFuture<'a, Result<TakenOver, Error>> {
+        Box::pin(claim::take_over(self, claim, retry, alone))
+    }
+
+    fn renew<'a>(
+        &'a mut self,
+        leases: &'a [(Uuid, Uuid)],
+        lease: Duration,
+    ) -> BoxFuture<'a, Result<Renewed, Error>> {
+        Box::pin(settle::renew(self, leases, lease))
+    }
+
+    fn settle<'a>(
+        &'a mut self,
+        batch: &'a [Settlement],
+        keep: bool,
+    ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
+        Box::pin(settle::settle(self, batch, keep))
+    }
+
+    fn heartbeat<'a>(
+        &'a mut self,
+        relay: Uuid,
+        routes: &'a [Route],
+        forget: Duration,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(operate::heartbeat(self, relay, routes, forget))
+    }
+
+    fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(operate::farewell(self, relay))
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // Whether the other side still listens makes no difference any more.
+            let _ = self.connection.close().await;
+        })
+    }
+
+    fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>> {
+        // Polling until a LISTEN says more.
+        Box::pin(async { Ok(false) })
+    }
+}

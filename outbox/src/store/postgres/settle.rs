@@ -1,0 +1,259 @@
+//! Renewal and settle: what happens to a row while and after it is leased.
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{PgConnection, Row as _, postgres::PgRow};
+use uuid::Uuid;
+
+use super::{
+    super::{Renewed, Settlement, Verdict, row::stored},
+    Connected,
+};
+use crate::{Error, Outbox, error::Doing as _, publish::to_micros};
+
+#[derive(Debug)]
+pub(super) struct Statements {
+    renew: Arc<str>,
+    delete: Arc<str>,
+    keep: Arc<str>,
+    retry: Arc<str>,
+    dead: Arc<str>,
+    give_back: Arc<str>,
+}
+
+/// A row that somebody has locked is skipped and reported as such: its lease may still be ours.
+const RENEW: &str = r#"
+WITH held AS MATERIALIZED (
+    SELECT o.id FROM unnest($1::uuid[], $2::uuid[]) AS lease (id, token)
+    JOIN "public"."outbox" AS o ON o.id = lease.id
+    WHERE o.token = lease.token AND o.state = 'processing'
+), free AS MATERIALIZED (
+    SELECT o.id FROM unnest($1::uuid[], $2::uuid[]) AS lease (id, token)
+    JOIN "public"."outbox" AS o ON o.id = lease.id
+    WHERE o.token = lease.token AND o.state = 'processing'
+    ORDER BY o.id
+    FOR UPDATE OF o SKIP LOCKED
+), moved AS (
+    UPDATE "public"."outbox" AS o
+    SET leased_until = statement_timestamp() + $3 * interval '1 microsecond'
+    WHERE o.id = ANY(ARRAY(SELECT id FROM free)) AND o.token = ANY($2::uuid[]) AND o.state = 'processing'
+    RETURNING o.id
+)
+SELECT held.id, moved.id IS NOT NULL FROM held LEFT JOIN moved ON moved.id = held.id"#;
+
+/// Locks the rows that are still ours, in one order for everybody, and waits for them.
+macro_rules! settle {
+    ($arrays:literal, $columns:literal, $change:literal) => {
+        concat!(
+            "WITH ours AS MATERIALIZED (\n    SELECT o.id",
+            $columns,
+            "\n    FROM unnest($1::uuid[], $2::uuid[]",
+            $arrays,
+            r#")
+    JOIN "public"."outbox" AS o ON o.id = settled.id
+    WHERE o.token = settled.token AND o.state = 'processing'
+    ORDER BY o.id
+    FOR UPDATE OF o
+)
+"#,
+            $change,
+            r#"
+    AND o.token = ANY($2::uuid[]) AND o.state = 'processing'
+RETURNING o.id"#
+        )
+    };
+}
+
+const DELETE: &str = settle!(
+    ") AS settled (id, token",
+    "",
+    r#"DELETE FROM "public"."outbox" AS o
+WHERE o.id = ANY(ARRAY(SELECT id FROM ours))"#
+);
+
+const KEEP: &str = settle!(
+    ") AS settled (id, token",
+    "",
+    r#"UPDATE "public"."outbox" AS o
+SET state = 'delivered', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp()
+WHERE o.id = ANY(ARRAY(SELECT id FROM ours))"#
+);
+
+const RETRY: &str = settle!(
+    ", $3::text[], $4::bigint[]) AS settled (id, token, text, delay",
+    ", settled.text, settled.delay",
+    r#"UPDATE "public"."outbox" AS o
+SET state = 'pending', unsettled = 0, token = NULL, leased_until = NULL,
+    available_at = statement_timestamp() + ours.delay * interval '1 microsecond',
+    errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
+        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
+            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', ours.text))
+FROM ours
+WHERE o.id = ours.id"#
+);
+
+const DEAD: &str = settle!(
+    ", $3::text[]) AS settled (id, token, text",
+    ", settled.text",
+    r#"UPDATE "public"."outbox" AS o
+SET state = 'dead', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp(),
+    errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
+        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
+            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', ours.text))
+FROM ours
+WHERE o.id = ours.id"#
+);
+
+/// A row that had been left unsettled before goes back to whoever takes over lapsed leases.
+const GIVE_BACK: &str = settle!(
+    ", $3::int[], $4::int[]) AS settled (id, token, attempts, unsettled",
+    ", settled.attempts, settled.unsettled",
+    r#"UPDATE "public"."outbox" AS o
+SET state = 'pending', attempts = ours.attempts, unsettled = ours.unsettled, token = NULL,
+    leased_until = CASE WHEN ours.unsettled > 0 THEN statement_timestamp() END
+FROM ours
+WHERE o.id = ours.id"#
+);
+
+impl Statements {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
+        Self {
+            renew: render(RENEW),
+            delete: render(DELETE),
+            keep: render(KEEP),
+            retry: render(RETRY),
+            dead: render(DEAD),
+            give_back: render(GIVE_BACK),
+        }
+    }
+}
+
+pub(super) async fn renew(
+    session: &mut Connected,
+    leases: &[(Uuid, Uuid)],
+    lease: Duration,
+) -> Result<Renewed, Error> {
+    const DOING: &str = "renewing leases";
+    let (ids, tokens): (Vec<_>, Vec<_>) = leases.iter().copied().unzip();
+    let sql = &session.outbox.statements().postgres.settle.renew;
+    let query = super::query(&session.outbox, sql)
+        .bind(ids)
+        .bind(tokens)
+        .bind(to_micros(lease));
+
+    let mut tx = session.begin().await.doing(DOING)?;
+    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
+    tx.commit().await.doing(DOING)?;
+
+    let mut renewed = Renewed::default();
+    for row in &rows {
+        let id = row.try_get(0).doing(DOING)?;
+        match row.try_get(1).doing(DOING)? {
+            true => renewed.moved.push(id),
+            false => renewed.locked.push(id),
+        }
+    }
+    Ok(renewed)
+}
+
+pub(super) async fn settle(
+    session: &mut Connected,
+    batch: &[Settlement],
+    keep: bool,
+) -> Result<Vec<Uuid>, Error> {
+    const DOING: &str = "settling messages";
+    let outbox = session.outbox.clone();
+    let mut sorted = Sorted::default();
+    for settlement in batch {
+        sorted.add(settlement);
+    }
+    let mut tx = session.begin_settle().await.doing(DOING)?;
+    let rows = sorted.run(&outbox, &mut tx, keep).await.doing(DOING)?;
+    tx.commit().await.doing(DOING)?;
+    rows.iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()
+        .doing(DOING)
+}
+
+/// A batch by verdict, as the columns of the statements' arrays.
+#[derive(Default)]
+struct Sorted<'a> {
+    delivered: (Vec<Uuid>, Vec<Uuid>),
+    retry: (Vec<Uuid>, Vec<Uuid>, Vec<&'a str>, Vec<i64>),
+    dead: (Vec<Uuid>, Vec<Uuid>, Vec<&'a str>),
+    give_back: (Vec<Uuid>, Vec<Uuid>, Vec<i32>, Vec<i32>),
+}
+
+impl<'a> Sorted<'a> {
+    fn add(&mut self, settlement: &'a Settlement) {
+        let Settlement { id, token, verdict } = settlement;
+        match verdict {
+            Verdict::Delivered => self.delivered.extend([(*id, *token)]),
+            Verdict::Retry { delay, text } => {
+                self.retry
+                    .extend([(*id, *token, text.as_str(), to_micros(*delay))])
+            }
+            Verdict::Dead { text } => self.dead.extend([(*id, *token, text.as_str())]),
+            Verdict::GiveBack {
+                attempts,
+                unsettled,
+            } => {
+                self.give_back
+                    .extend([(*id, *token, stored(*attempts), stored(*unsettled))]);
+            }
+        }
+    }
+
+    async fn run(
+        self,
+        outbox: &Outbox,
+        tx: &mut PgConnection,
+        keep: bool,
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
+        let statements = &outbox.statements().postgres.settle;
+        let mut rows = Vec::new();
+        let (ids, tokens) = self.delivered;
+        if !ids.is_empty() {
+            let sql = if keep {
+                &statements.keep
+            } else {
+                &statements.delete
+            };
+            rows.extend(
+                super::query(outbox, sql)
+                    .bind(ids)
+                    .bind(tokens)
+                    .fetch_all(&mut *tx)
+                    .await?,
+            );
+        }
+        let (ids, tokens, texts, delays) = self.retry;
+        if !ids.is_empty() {
+            let query = super::query(outbox, &statements.retry)
+                .bind(ids)
+                .bind(tokens)
+                .bind(texts)
+                .bind(delays);
+            rows.extend(query.fetch_all(&mut *tx).await?);
+        }
+        let (ids, tokens, texts) = self.dead;
+        if !ids.is_empty() {
+            let query = super::query(outbox, &statements.dead)
+                .bind(ids)
+                .bind(tokens)
+                .bind(texts);
+            rows.extend(query.fetch_all(&mut *tx).await?);
+        }
+        let (ids, tokens, attempts, unsettled) = self.give_back;
+        if !ids.is_empty() {
+            let query = super::query(outbox, &statements.give_back)
+                .bind(ids)
+                .bind(tokens)
+                .bind(attempts)
+                .bind(unsettled);
+            rows.extend(query.fetch_all(&mut *tx).await?);
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,122 @@
+//! What goes into the table and comes out of it, in no database's own types.
+
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+
+use crate::MessageState;
+
+/// A topic and a version that a relay serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) topic: &'static str,
+    pub(crate) version: i32,
+}
+
+/// What an idle relay learns from one statement; routes by their position in the question.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    /// Routes with pending rows that are due.
+    pub(crate) due: Vec<usize>,
+    /// Routes with lapsed leases.
+    pub(crate) lapsed: Vec<usize>,
+    /// How long until the next row is due or the next lease lapses.
+    pub(crate) next: Option<Duration>,
+}
+
+impl Probe {
+    /// Adds what the database says of one route: how far away, in microseconds, its first pending
+    /// row and its first lease deadline are; zero or less is now.
+    pub(super) fn add(&mut self, route: usize, pending: Option<i64>, lease: Option<i64>) {
+        for (away, now) in [(pending, &mut self.due), (lease, &mut self.lapsed)] {
+            match away.map(u64::try_from) {
+                None => {}
+                Some(Err(_) | Ok(0)) => now.push(route),
+                Some(Ok(away)) => {
+                    let away = Duration::from_micros(away);
+                    self.next = Some(self.next.map_or(away, |next| next.min(away)));
+                }
+            }
+        }
+    }
+}
+
+/// A row that a claim has made this relay's own.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) id: Uuid,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: String,
+    pub(crate) headers: Option<String>,
+    /// This claim included.
+    pub(crate) attempts: u32,
+    /// As the row had it before this claim: a give-back restores it.
+    pub(crate) unsettled_before: u32,
+    pub(crate) created_at: SystemTime,
+    /// What the claim order goes by, in the database's own unit.
+    pub(crate) available_at: i64,
+}
+
+/// What a take-over did with lapsed rows.
+#[derive(Debug, Default)]
+pub(crate) struct TakenOver {
+    pub(crate) rows: Vec<Claimed>,
+    /// The one row in `rows` has to run alone.
+    pub(crate) alone: bool,
+    /// Rows that were given up.
+    pub(crate) dead: Vec<Uuid>,
+    /// A row has to run alone and could not, since this relay holds others.
+    pub(crate) waiting: bool,
+}
+
+/// The end of one claim.
+#[derive(Debug, Clone)]
+pub(crate) struct Settlement {
+    pub(crate) id: Uuid,
+    pub(crate) token: Uuid,
+    pub(crate) verdict: Verdict,
+}
+
+/// What a settle does with a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Handled: the row is deleted or kept as delivered.
+    Delivered,
+    /// Failed: pending again after a delay.
+    Retry { delay: Duration, text: String },
+    /// Failed for good.
+    Dead { text: String },
+    /// Never started: as if it had not been claimed.
+    GiveBack { attempts: u32, unsettled: u32 },
+}
+
+/// One line of the statistics.
+#[derive(Debug)]
+pub(crate) struct RouteCount {
+    pub(crate) topic: String,
+    pub(crate) version: i32,
+    pub(crate) state: MessageState,
+    pub(crate) rows: u64,
+    /// Age of the oldest due pending row.
+    pub(crate) oldest_due: Option<Duration>,
+    pub(crate) served: bool,
+}
+
+pub(super) fn count(value: i64) -> u32 {
+    u32::try_from(value).unwrap_or(if value < 0 { 0 } else { u32::MAX })
+}
+
+/// A count as the integer that both databases store; a count never gets near its end.
+pub(super) fn stored(value: u32) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+/// The routes as the register of relays stores them: `[["topic", version], ...]`.
+pub(super) fn routes_json(routes: &[Route]) -> String {
+    let routes: Vec<_> = routes
+        .iter()
+        .map(|route| (route.topic, route.version))
+        .collect();
+    // Strings and numbers always serialize.
+    serde_json::to_string(&routes).unwrap_or_default()
+}

@@ -1,0 +1,89 @@
+//! Migrations: numbered plain SQL from `migrations/sqlite`, one transaction.
+
+use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqliteConnection};
+
+use super::{
+    super::migrate::{LATEST, Migration, Version, compatible},
+    DEFAULT_SCHEMA, Sqlite,
+};
+use crate::{Error, error::Doing as _};
+
+const HISTORY: &str = include_str!("../../../migrations/sqlite/0000_history.sql");
+
+const MIGRATIONS: [Migration; LATEST as usize] = [Migration {
+    version: Version {
+        version: 1,
+        min_reader: 1,
+    },
+    sql: include_str!("../../../migrations/sqlite/0001_outbox.sql"),
+}];
+
+pub(super) async fn migrate(store: &Sqlite) -> Result<(), Error> {
+    const DOING: &str = "migrating the outbox's tables";
+    let table = &store.outbox.settings().table;
+    let render = |sql: &str| AssertSqlSafe(table.render(sql, DEFAULT_SCHEMA));
+
+    // One writer: whoever comes second waits here, for as long as the pool's busy timeout says.
+    let mut tx = store
+        .pool
+        .begin_with("BEGIN IMMEDIATE")
+        .await
+        .doing(DOING)?;
+    let known = history(store, &mut tx).await.doing(DOING)?;
+    if known.iter().any(|step| step.version >= LATEST) {
+        // Up to date, or newer than this build: nothing to do, or nothing it may do.
+        return compatible(&known);
+    }
+    if known.is_empty() {
+        tx.execute(render(HISTORY)).await.doing(DOING)?;
+    }
+    let newest = known.iter().map(|step| step.version).max().unwrap_or(0);
+    for migration in MIGRATIONS
+        .iter()
+        .filter(|migration| migration.version.version > newest)
+    {
+        tx.execute(render(migration.sql)).await.doing(DOING)?;
+        sqlx::query(render(
+            r#"INSERT INTO "main"."outbox_history" (version, min_reader) VALUES (?1, ?2)"#,
+        ))
+        .bind(migration.version.version)
+        .bind(migration.version.min_reader)
+        .execute(&mut *tx)
+        .await
+        .doing(DOING)?;
+    }
+    tx.commit().await.doing(DOING)
+}
+
+pub(super) async fn versions(store: &Sqlite) -> Result<Vec<Version>, Error> {
+    const DOING: &str = "checking the outbox's tables";
+    let mut tx = store.pool.begin().await.doing(DOING)?;
+    history(store, &mut tx).await.doing(DOING)
+}
+
+async fn history(store: &Sqlite, tx: &mut SqliteConnection) -> Result<Vec<Version>, sqlx::Error> {
+    let table = &store.outbox.settings().table;
+    let name = table.render(r#""outbox_history""#, DEFAULT_SCHEMA);
+    let there = sqlx::query(
+        "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ?1)",
+    )
+    .bind(name.trim_matches('"').to_owned())
+    .fetch_one(&mut *tx)
+    .await?;
+    if !there.try_get::<bool, _>(0)? {
+        return Ok(Vec::new());
+    }
+    let sql = table.render(
+        r#"SELECT version, min_reader FROM "main"."outbox_history" ORDER BY version"#,
+        DEFAULT_SCHEMA,
+    );
+    let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut *tx).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Version {
+                version: row.try_get(0)?,
+                min_reader: row.try_get(1)?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,240 @@
+//! SQLite, bundled: one file, one writer at a time.
+
+mod claim;
+mod migrate;
+mod operate;
+mod publish;
+mod settle;
+mod turn;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool, Transaction,
+    sqlite::{SqliteArguments, SqliteConnectOptions},
+};
+use uuid::Uuid;
+
+pub(super) use self::publish::insert;
+use self::turn::Turn;
+use super::{
+    Claim, Claimed, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
+    TakenOver, Version,
+};
+use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
+
+/// The database's clock: milliseconds since 1970. The one expression by which SQL tells the time.
+macro_rules! now {
+    () => {
+        "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
+    };
+}
+use now;
+
+/// The rendered SQL of one outbox.
+#[derive(Debug)]
+pub(super) struct Statements {
+    publish: publish::Statements,
+    claim: claim::Statements,
+    settle: settle::Statements,
+    operate: operate::Statements,
+}
+
+/// The schema that stands in the SQL's text.
+const DEFAULT_SCHEMA: &str = "main";
+
+impl Statements {
+    pub(super) fn new(table: &Table) -> Self {
+        let render = |sql: &str| -> Arc<str> { table.render(sql, DEFAULT_SCHEMA).into() };
+        Self {
+            publish: publish::Statements::new(render),
+            claim: claim::Statements::new(render),
+            settle: settle::Statements::new(render),
+            operate: operate::Statements::new(render),
+        }
+    }
+}
+
+/// An outbox in a SQLite file.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    outbox: Outbox,
+    pool: SqlitePool,
+    turn: Arc<Turn>,
+}
+
+/// How often an idle relay asks whether the file has changed: 34 µs each.
+const WATCH_INTERVAL: Duration = Duration::from_millis(20);
+
+impl Sqlite {
+    pub(super) fn new(outbox: &Outbox, pool: SqlitePool) -> Result<Self, Error> {
+        match outbox.settings().table.schema() {
+            None | Some(DEFAULT_SCHEMA) => {}
+            Some(schema) => {
+                return Err(Error::config(format!(
+                    "on SQLite the outbox can't be in the attached database `{schema}`: the relay's own \
+                     connections don't have it; give the table's name alone"
+                )));
+            }
+        }
+        Ok(Self {
+            outbox: outbox.clone(),
+            pool,
+            turn: Arc::default(),
+        })
+    }
+
+    fn statements(&self) -> &Statements {
+        &self.outbox.statements().sqlite
+    }
+}
+
+fn query(sql: &Arc<str>) -> sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments> {
+    sqlx::query(AssertSqlSafe(Arc::clone(sql)))
+}
+
+fn refuse_memory(options: &SqliteConnectOptions) -> Result<(), Error> {
+    let name = options.get_filename().to_string_lossy();
+    if name.is_empty()
+        || name.contains(":memory:")
+        || name.contains("sqlx-in-memory")
+        || name.contains("mode=memory")
+    {
+        return Err(Error::config(
+            "a relay can't serve a SQLite database in memory: its own connections would each see \
+             another one; use a file (a temporary one will do)",
+        ));
+    }
+    Ok(())
+}
+
+impl Store for Sqlite {
+    fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(migrate::migrate(self))
+    }
+
+    fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
+        Box::pin(migrate::versions(self))
+    }
+
+    fn stats(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>> {
+        Box::pin(operate::stats(self, alive))
+    }
+
+    fn dead_letters(&self, limit: u32) -> BoxFuture<'_, Result<Vec<DeadLetter>, Error>> {
+        Box::pin(operate::dead_letters(self, limit))
+    }
+
+    fn redrive(&self, id: Uuid) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(operate::redrive(self, id))
+    }
+
+    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
+        Box::pin(async move {
+            let options = self.pool.connect_options();
+            refuse_memory(&options)?;
+            let options = SqliteConnectOptions::clone(&options)
+                .create_if_missing(false)
+                .busy_timeout(timeout);
+            let connection = options.connect().await.doing("connecting the relay")?;
+            let session = Connected {
+                outbox: self.outbox.clone(),
+                connection,
+                turn: Arc::clone(&self.turn),
+                data_version: 0,
+            };
+            Ok(Box::new(session) as Box<dyn Session>)
+        })
+    }
+
+    fn watch_interval(&self) -> Option<Duration> {
+        self.outbox.settings().wake.then_some(WATCH_INTERVAL)
+    }
+}
+
+/// A connection of a relay's own.
+struct Connected {
+    outbox: Outbox,
+    connection: SqliteConnection,
+    turn: Arc<Turn>,
+    /// The file's version when the last probe was made.
+    data_version: i64,
+}
+
+impl Connected {
+    /// A writing transaction. It takes the file's write lock at once, so that it can't lose a race
+    /// halfway.
+    async fn begin(&mut self) -> Result<Transaction<'_, sqlx::Sqlite>, sqlx::Error> {
+        self.connection.begin_with("BEGIN IMMEDIATE").await
+    }
+}
+
+impl Session for Connected {
+    fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>> {
+        Box::pin(claim::now(self))
+    }
+
+    fn probe<'a>(
+        &'a mut self,
+        routes: &'a [Route],
+        cutoff: Option<i64>,
+    ) -> BoxFuture<'a, Result<Probe, Error>> {
+        Box::pin(claim::probe(self, routes, cutoff))
+    }
+
+    fn claim<'a>(&'a mut self, claim: &'a Claim) -> BoxFuture<'a, Result<Vec<Claimed>, Error>> {
+        Box::pin(claim::claim(self, claim))
+    }
+
+    fn take_over<'a>(
+        &'a mut self,
+        claim: &'a Claim,
+        retry: &'a Retry,
+        alone: bool,
+    ) -> BoxFuture<'a, Result<TakenOver, Error>> {
+        Box::pin(claim::take_over(self, claim, retry, alone))
+    }
+
+    fn renew<'a>(
+        &'a mut self,
+        leases: &'a [(Uuid, Uuid)],
+        lease: Duration,
+    ) -> BoxFuture<'a, Result<Renewed, Error>> {
+        Box::pin(settle::renew(self, leases, lease))
+    }
+
+    fn settle<'a>(
+        &'a mut self,
+        batch: &'a [Settlement],
+        keep: bool,
+    ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
+        Box::pin(settle::settle(self, batch, keep))
+    }
+
+    fn heartbeat<'a>(
+        &'a mut self,
+        relay: Uuid,
+        routes: &'a [Route],
+        forget: Duration,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(operate::heartbeat(self, relay, routes, forget))
+    }
+
+    fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(operate::farewell(self, relay))
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // Whether the other side still listens makes no difference any more.
+            let _ = self.connection.close().await;
+        })
+    }
+
+    fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>> {
+        Box::pin(async {
+            Ok(claim::data_version(&mut self.connection).await? != self.data_version)
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! The INSERT that joins the caller's transaction.
+
+use std::{collections::HashSet, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use sqlx::{Row as _, SqliteConnection};
+use uuid::Uuid;
+
+use super::{
+    super::insert::{self as chunks, Existing, Writer},
+    now,
+    settle::uuid,
+};
+use crate::{Error, MessageState, Outbox, Published, error::Doing as _, publish::Envelope};
+
+#[derive(Debug)]
+pub(super) struct Statements {
+    one: Arc<str>,
+    many: Arc<str>,
+    existing: Arc<str>,
+}
+
+/// A delay counts from this statement; a time in the past is now.
+const ONE: &str = concat!(
+    r#"
+INSERT INTO "main"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ifnull("#,
+    now!(),
+    " + ?7, max(",
+    now!(),
+    r#", ?8)), ?9)
+ON CONFLICT DO NOTHING
+RETURNING id"#
+);
+
+/// `WHERE true` keeps the parser from reading ON CONFLICT as a join's condition.
+const MANY: &str = concat!(
+    r#"
+INSERT INTO "main"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
+SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5,
+    ifnull("#,
+    now!(),
+    " + (value->>6), max(",
+    now!(),
+    r#", value->>7)), value->>8
+FROM json_each(?1)
+WHERE true
+ORDER BY key
+ON CONFLICT DO NOTHING
+RETURNING id"#
+);
+
+const EXISTING: &str = r#"
+SELECT id, topic, dedup_key, state FROM "main"."outbox" WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT o.id, o.topic, o.dedup_key, o.state
+FROM json_each(?2) AS taken
+JOIN "main"."outbox" AS o ON o.topic = taken.value->>0 AND o.dedup_key = taken.value->>1"#;
+
+impl Statements {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
+        Self {
+            one: render(ONE),
+            many: render(MANY),
+            existing: render(EXISTING),
+        }
+    }
+}
+
+pub(crate) async fn insert(
+    outbox: &Outbox,
+    connection: &mut SqliteConnection,
+    envelopes: &[Envelope],
+) -> Result<Vec<Published>, Error> {
+    chunks::insert(&mut Inserts { outbox, connection }, envelopes).await
+}
+
+struct Inserts<'a> {
+    outbox: &'a Outbox,
+    connection: &'a mut SqliteConnection,
+}
+
+impl Writer for Inserts<'_> {
+    fn insert<'a>(
+        &'a mut self,
+        chunk: &'a [&'a Envelope],
+    ) -> BoxFuture<'a, Result<HashSet<Uuid>, Error>> {
+        let statements = &self.outbox.statements().sqlite.publish;
+        Box::pin(async move {
+            let query = match chunk {
+                [row] => {
+                    let (delay, at) = due(row);
+                    super::query(&statements.one)
+                        .bind(row.id.to_string())
+                        .bind(row.topic)
+                        .bind(row.version)
+                        .bind(row.key.clone())
+                        .bind(row.payload.clone())
+                        .bind(row.headers.clone())
+                        .bind(delay)
+                        .bind(at)
+                        .bind(row.dedup_key.clone())
+                }
+                rows => {
+                    let rows = rows.iter().map(|row| {
+                        let (delay, at) = due(row);
+                        json!([
+                            row.id,
+                            row.topic,
+                            row.version,
+                            row.key,
+                            row.payload,
+                            row.headers,
+                            delay,
+                            at,
+                            row.dedup_key
+                        ])
+                    });
+                    super::query(&statements.many)
+                        .bind(serde_json::Value::from_iter(rows).to_string())
+                }
+            };
+            let rows = query
+                .fetch_all(&mut *self.connection)
+                .await
+                .doing("publishing")?;
+            rows.iter()
+                .map(|row| uuid(row, 0))
+                .collect::<Result<_, _>>()
+                .doing("publishing")
+        })
+    }
+
+    fn existing<'a>(
+        &'a mut self,
+        chunk: &'a [&'a Envelope],
+    ) -> BoxFuture<'a, Result<Vec<Existing>, Error>> {
+        let statements = &self.outbox.statements().sqlite.publish;
+        Box::pin(async move {
+            let ids = chunk.iter().map(|row| json!(row.id));
+            let keyed = chunk
+                .iter()
+                .filter_map(|row| Some(json!([row.topic, row.dedup_key.as_deref()?])));
+            let query = super::query(&statements.existing)
+                .bind(serde_json::Value::from_iter(ids).to_string())
+                .bind(serde_json::Value::from_iter(keyed).to_string());
+            let rows = query
+                .fetch_all(&mut *self.connection)
+                .await
+                .doing("looking for duplicates")?;
+            let existing = rows.iter().map(|row| {
+                Ok(Existing {
+                    id: uuid(row, 0)?,
+                    topic: row.try_get(1)?,
+                    dedup_key: row.try_get(2)?,
+                    state: MessageState::parse(row.try_get(3)?).unwrap_or(MessageState::Pending),
+                })
+            });
+            existing
+                .collect::<Result<_, sqlx::Error>>()
+                .doing("looking for duplicates")
+        })
+    }
+}
+
+/// The delay and the due time in milliseconds, rounded up: never earlier than asked for.
+fn due(row: &Envelope) -> (Option<i64>, Option<i64>) {
+    let (delay, at) = row.due.micros();
+    let millis = |micros: i64| (micros + 999) / 1_000;
+    (delay.map(millis), at.map(millis))
+}

@@ -1,0 +1,81 @@
+//! The table's name: checked once, quoted everywhere.
+
+use crate::Error;
+
+/// Where an outbox lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// None is the database's default schema.
+    schema: Option<String>,
+    name: String,
+}
+
+/// Postgres cuts identifiers after 63 bytes; the longest name derived from the table's adds 8.
+const LONGEST_NAME: usize = 50;
+const LONGEST_SCHEMA: usize = 63;
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            schema: None,
+            name: "outbox".to_owned(),
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let (schema, name) = match text.split_once('.') {
+            Some((schema, name)) => (Some(schema), name),
+            None => (None, text),
+        };
+        if let Some(schema) = schema {
+            identifier(text, "schema", schema, LONGEST_SCHEMA)?;
+        }
+        identifier(text, "table", name, LONGEST_NAME)?;
+        Ok(Self {
+            schema: schema.map(str::to_owned),
+            name: name.to_owned(),
+        })
+    }
+
+    /// The schema's name, if it is not the database's default.
+    pub(crate) fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
+    /// Puts the names into SQL written for the default ones: `"public"` (or `"main"`) becomes the
+    /// schema, and the prefix `"outbox` of every other name the table's name.
+    ///
+    /// Plain replacement is safe because [`parse`](Self::parse) lets no quote through.
+    pub(crate) fn render(&self, sql: &str, default_schema: &str) -> String {
+        let sql = match &self.schema {
+            Some(schema) => sql.replace(&format!("\"{default_schema}\""), &format!("\"{schema}\"")),
+            None => sql.to_owned(),
+        };
+        sql.replace("\"outbox", &format!("\"{}", self.name))
+    }
+}
+
+fn identifier(text: &str, what: &str, name: &str, longest: usize) -> Result<(), Error> {
+    let reason = if name.is_empty() {
+        format!("the {what}'s name is empty")
+    } else if name.len() > longest {
+        format!(
+            "the {what}'s name has {} bytes, at most {longest} are allowed",
+            name.len()
+        )
+    } else if name.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("the {what}'s name starts with a digit")
+    } else if let Some(bad) = name
+        .chars()
+        .find(|c| !(c.is_alphanumeric() || matches!(c, '_' | '-')))
+    {
+        format!("the {what}'s name contains {bad:?}; letters, digits, `_` and `-` are allowed")
+    } else {
+        return Ok(());
+    };
+    Err(Error::config(format!(
+        "`{text}` is not a table name: {reason}; give `table` or `schema.table`"
+    )))
+}
