@@ -50,6 +50,9 @@ impl fmt::Display for MessageState {
     }
 }
 
+/// The longest delay, whoever asks for it: a century. Past that, a database's time type overflows.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// How often a message is tried, and how far apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Retry {
@@ -112,7 +115,7 @@ impl Retry {
             Decision::Cancel => None,
             _ if attempt >= self.max_attempts => None,
             Decision::Retry => Some(self.delay(attempt, random)),
-            Decision::RetryAfter(delay) => Some(delay),
+            Decision::RetryAfter(delay) => Some(delay.min(LONGEST_DELAY)),
         }
     }
 

@@ -21,7 +21,7 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The version of the payload's shape, 1 and up.
     const VERSION: u32;
 
-    /// The ordering and partition key, if the message has one.
+    /// The ordering and partition key, if the message has one: at most 1,024 bytes.
     fn key(this: &Self) -> Option<Cow<'_, str>>;
 
     /// Holds the message against its rules.

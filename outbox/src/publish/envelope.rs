@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{Error, Invalid, Message, error::Kind};
+use crate::{Error, Invalid, Message, error::Kind, lifecycle::LONGEST_DELAY};
 
 /// A checked, serialized message: what the INSERT takes.
 #[derive(Debug)]
@@ -33,9 +33,6 @@ pub(crate) enum Due {
     At(SystemTime),
 }
 
-/// The longest delay and the latest time, so that no database's time type overflows: a century.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
 /// The longest key and dedup key in bytes: they stand in indexes, whose entries are limited (a
 /// Postgres B-tree entry to about 2,700 bytes).
 const LONGEST_KEY: usize = 1024;
@@ -56,10 +53,10 @@ impl Due {
 
     fn check(self) -> Result<(), Error> {
         let too_far = match self {
-            Self::In(delay) => delay > LONGEST,
+            Self::In(delay) => delay > LONGEST_DELAY,
             Self::At(time) => time
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .is_ok_and(|since| since > LONGEST * 2),
+                .duration_since(SystemTime::now())
+                .is_ok_and(|delay| delay > LONGEST_DELAY),
         };
         if too_far {
             return Err(Error::config(

@@ -284,8 +284,9 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         }
 
         let store = store::reach(&self.outbox, &*self.pool)?;
-        store::compatible(&store.versions().await?)?;
+        // First, since it knows at once when there is nobody to connect to; a pool keeps trying.
         self.try_connecting(&*store).await?;
+        store::compatible(&store.versions().await?)?;
         let routes = served.iter().map(|served| served.route).collect();
         let setup = Setup {
             id: Uuid::now_v7(),

@@ -17,7 +17,9 @@ pub(crate) enum Fault {
 
 pub(crate) fn fault(error: &Error) -> Fault {
     match error.kind() {
-        Kind::Database { source, .. } if is_retryable(source) => Fault::Contention,
+        Kind::Database { source, .. } if is_retryable(source) || is_cancelled(source) => {
+            Fault::Contention
+        }
         Kind::Database {
             source: Driver::Database(_),
             ..
@@ -38,6 +40,12 @@ pub(crate) fn is_retryable(error: &Driver) -> bool {
         Some(code) => matches!(code & 0xff, 5 | 6),
         None => matches!(&*code, "40001" | "40P01" | "55P03"),
     }
+}
+
+/// The server gave up on the statement, by our own limit or by an administrator's hand.
+fn is_cancelled(error: &Driver) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code == "57014")
 }
 
 /// The table, its schema or one of its columns is not there.
