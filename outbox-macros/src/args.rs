@@ -19,7 +19,7 @@ pub(crate) struct Arg {
 #[derive(Default)]
 pub(crate) struct Args {
     given: Vec<Arg>,
-    saw_unknown: bool,
+    saw_wrong: bool,
 }
 
 impl Args {
@@ -36,6 +36,7 @@ impl Args {
                 match parse_one(input) {
                     Ok(arg) => args.add(arg, of, valid, errors),
                     Err(error) => {
+                        args.saw_wrong = true;
                         errors.push(error);
                         skip_to_comma(input);
                     }
@@ -56,7 +57,7 @@ impl Args {
     fn add(&mut self, arg: Arg, of: &str, valid: &[&str], errors: &mut Errors) {
         let name = unraw(&arg.name);
         if !valid.contains(&name.as_str()) {
-            self.saw_unknown = true;
+            self.saw_wrong = true;
             errors.at(
                 &arg.name,
                 format!(
@@ -71,9 +72,9 @@ impl Args {
         }
     }
 
-    /// Whether a name was not valid, which has been reported.
-    pub(crate) fn saw_unknown(&self) -> bool {
-        self.saw_unknown
+    /// Whether an argument or its name was not valid, which has been reported.
+    pub(crate) fn saw_wrong(&self) -> bool {
+        self.saw_wrong
     }
 
     /// Takes the argument of this name out.

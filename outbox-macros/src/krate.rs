@@ -1,28 +1,68 @@
 //! `crate = ::path`: where the library is, for those who renamed it or reach it through another crate.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::quote_spanned;
 use syn::{Expr, ExprLit, Lit, Path};
 
 use crate::{
     args::{Arg, Args},
     errors::Errors,
-    span::{emitted, text},
+    span::text,
 };
 
 /// The argument's name.
 pub(crate) const CRATE: &str = "crate";
 
-/// The library's path: the argument's, or `::outbox`.
-pub(crate) fn from_args(args: &mut Args, errors: &mut Errors) -> TokenStream {
-    let given = args.take(CRATE).and_then(|arg| errors.ok(parse(&arg)));
-    given.unwrap_or_else(default)
+/// The library's path.
+#[derive(Default)]
+pub(crate) struct Krate {
+    /// `::outbox`, unless the user gave another.
+    given: Option<TokenStream>,
 }
 
-/// `::outbox`.
-pub(crate) fn default() -> TokenStream {
-    let span = emitted(proc_macro2::Span::call_site());
-    quote_spanned!(span=> ::outbox)
+impl Krate {
+    /// The argument's path, or `::outbox`.
+    pub(crate) fn from_args(args: &mut Args, errors: &mut Errors) -> Self {
+        Self {
+            given: args.take(CRATE).and_then(|arg| errors.ok(parse(&arg))),
+        }
+    }
+
+    /// An absolute path. A relative one would mean another thing in each module, and expansions reach
+    /// into several.
+    pub(crate) fn absolute(path: &Path) -> syn::Result<Self> {
+        absolute(path).map(|path| Self { given: Some(path) })
+    }
+
+    /// The path's tokens at `span`: an error in an expression is shown from its first token on.
+    pub(crate) fn at(&self, span: Span) -> TokenStream {
+        match &self.given {
+            None => quote_spanned!(span=> ::outbox),
+            Some(path) => path
+                .clone()
+                .into_iter()
+                .map(|token| located(token, span))
+                .collect(),
+        }
+    }
+
+    /// The path's `$crate`, if it starts with one.
+    pub(crate) fn of_macro(&self) -> Option<TokenTree> {
+        let first = self.given.clone()?.into_iter().next()?;
+        (first.to_string() == "$crate").then_some(first)
+    }
+
+    /// The module that expansions use.
+    pub(crate) fn private(&self, span: Span) -> TokenStream {
+        let krate = self.at(span);
+        quote_spanned!(span=> #krate::__private)
+    }
+}
+
+/// The user's token keeps its context, which `$crate` needs.
+fn located(mut token: TokenTree, span: Span) -> TokenTree {
+    token.set_span(span.resolved_at(token.span()));
+    token
 }
 
 fn parse(arg: &Arg) -> syn::Result<TokenStream> {
@@ -44,8 +84,7 @@ fn parse(arg: &Arg) -> syn::Result<TokenStream> {
     }
 }
 
-/// A relative path would mean another thing in each module, and expansions reach into several.
-pub(crate) fn absolute(path: &Path) -> syn::Result<TokenStream> {
+fn absolute(path: &Path) -> syn::Result<TokenStream> {
     let first = path
         .segments
         .first()

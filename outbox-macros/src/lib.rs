@@ -16,32 +16,319 @@ mod topic_arg;
 
 use proc_macro::TokenStream;
 
-/// Makes a message of a struct or an enum.
+/// Makes a message of a struct or an enum: something that can be published and handled.
+///
+/// ```
+/// #[outbox::message(topic = "payments.settled")]
+/// #[derive(Debug, Clone, garde::Validate)]
+/// pub struct PaymentSettled {
+///     #[outbox(key)]
+///     #[garde(skip)]
+///     pub account_id: u64,
+///     #[garde(range(min = 1))]
+///     pub amount_cents: i64,
+/// }
+///
+/// # async fn settle(payment: PaymentSettled, pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = pool.begin().await?;
+/// payment.publish(&mut tx).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Equivalent code
+///
+/// The attribute stands above the derives. It adds `Serialize` and `Deserialize` where they are not
+/// derived, and writes
+///
+/// ```
+/// # use std::borrow::Cow;
+/// # use outbox::{Enlist, Invalid, Message, Publication, Publish, Published, Publishing, __private::serde};
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # #[serde(crate = "outbox::__private::serde")]
+/// # pub struct PaymentSettled { account_id: u64 }
+/// impl Message for PaymentSettled {
+///     const TOPIC: &'static str = "payments.settled";
+///     const VERSION: u32 = 1;
+///
+///     fn key(this: &Self) -> Option<Cow<'_, str>> {
+///         outbox::Key::key(&this.account_id)
+///     }
+///
+///     fn validate(this: &Self) -> Result<(), Invalid> {
+///         // garde's rules, then those of `validate = path`
+/// #       Ok(())
+///     }
+/// }
+///
+/// // as visible as the type
+/// impl PaymentSettled {
+///     pub fn publish<'t, Via, T: Enlist<Via> + ?Sized>(&self, tx: &'t mut T) -> Publishing<'t, Published> {
+///         Publish::publish(self, tx)
+///     }
+///
+///     pub fn publication(&self) -> Publication<'_> {
+///         Publish::publication(self)
+///     }
+///
+///     pub fn publish_all<'t, 'm, Via, T: Enlist<Via> + ?Sized>(
+///         messages: impl IntoIterator<Item = &'m Self>,
+///         tx: &'t mut T,
+///     ) -> Publishing<'t, Vec<Published>> {
+///         Publish::publish_all(messages, tx)
+///     }
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// | argument | meaning | default |
+/// |---|---|---|
+/// | `topic = "orders.placed"` | where the message goes: a literal or a constant's path; lowercase ASCII letters, digits, `-`, `_`, `.`; 1 to 255 bytes | required |
+/// | `validate = path` | `fn(&Self) -> Result<(), E>` with `E: Display`; runs at each publish and before each handler | none |
+/// | `serde = false` | adds no serde derives: they stand above the attribute, or are written by hand | `true` |
+/// | `methods = false` | adds no methods; publish through the trait `outbox::Publish` | `true` |
+/// | `version = 1` | the version of the payload's shape; later ones don't exist yet | `1` |
+/// | `crate = ::path` | where `outbox` is, if it is not `::outbox` | `::outbox` |
+///
+/// On a field, `#[outbox(key)]` makes it the ordering and partition key: a string, an integer, a
+/// `Uuid`, a `Cow<str>`, or an `Option` of these. `#[outbox(key = path)]` is for other types:
+/// `fn(&Field) -> impl Into<String>`. In an enum every variant has a key, or none has.
+///
+/// # Validation
+///
+/// The rules of `#[derive(garde::Validate)]` run if the derive stands below the attribute, under that
+/// name, or as `Validate` where the item carries `#[garde(..)]`; outbox's feature `garde` must be
+/// on. They run at publish, before any SQL, and before the handler, since a row can come from an
+/// older build or from plain SQL. Rules that would not run are an error.
+///
+/// # Errors you may meet
+///
+/// * ``invalid character 'O' at byte 0 in topic "Orders"``: see `topic` above.
+/// * `E0119`, *conflicting implementations of trait `Serialize`*: the derive stands above the
+///   attribute, or under another name. Move it below, or say `serde = false`.
+/// * `E0592`, *duplicate definitions with name `publish`*: the type has a method of that name. Say
+///   `methods = false` and use `outbox::Publish`.
+/// * `E0308`, *types differ in mutability* at `message.publish(&pool)`: a pool would commit the message
+///   on its own. Begin a transaction and pass `&mut tx`.
+/// * *this rule would not run*: `#[garde(..)]` without the derive below the attribute. Add it there.
+/// * *the garde rules of `X` can't be run*: the derived `Validate` is not that of garde 0.23, or its
+///   rules need a context, which outbox can't give; `validate = path` can.
+///
+/// # Limitations
+///
+/// A message is a concrete type that owns its data: no generics, no lifetimes. garde's derive names
+/// the crate `::garde`, so it can't be renamed or come through another crate.
 #[proc_macro_attribute]
 pub fn message(args: TokenStream, item: TokenStream) -> TokenStream {
     message::attribute(args.into(), item.into()).into()
 }
 
-/// The derive behind `#[outbox::message]`.
+/// The derive behind `#[outbox::message]`: it sees the fields after `#[cfg]` and `#[cfg_attr]`. `garde`
+/// is among its helper attributes so that a rule without its derive gets one error, ours.
 #[doc(hidden)]
-#[proc_macro_derive(Message, attributes(outbox))]
+#[proc_macro_derive(Message, attributes(outbox, garde))]
 pub fn derive_message(item: TokenStream) -> TokenStream {
     message::derive(item.into()).into()
 }
 
-/// Makes a handler of an `async fn`.
+/// Makes a handler of an `async fn`: what a router lists for the topic of its message.
+///
+/// ```
+/// use outbox::{Delivery, HandlerError, ResultExt, State};
+///
+/// #[outbox::message(topic = "payments.settled")]
+/// pub struct PaymentSettled {
+///     pub receipt_to: String,
+/// }
+///
+/// # #[derive(Clone)] pub struct Mailer;
+/// # impl Mailer { async fn send(&self, _: &str, _: impl Sized) -> std::io::Result<()> { Ok(()) } }
+/// #[outbox::handler(timeout = "30s", max_attempts = 5)]
+/// pub async fn send_receipt(
+///     payment: PaymentSettled,
+///     State(mailer): State<Mailer>,
+///     delivery: Delivery,
+/// ) -> Result<(), HandlerError> {
+///     if payment.receipt_to.is_empty() {
+///         return Err(HandlerError::cancel("no address"));
+///     }
+///     mailer.send(&payment.receipt_to, delivery.id()).await?; // retried with backoff
+///     Ok(())
+/// }
+/// ```
+///
+/// The message comes first, by value. After it stands, in any order, what a delivery provides:
+/// `outbox::Delivery`, `outbox::State<T>` for a part of the relay's state, and whatever implements
+/// `outbox::FromDelivery`.
+///
+/// The function returns `()` or `Result<(), E>`, where `E` turns into a boxed error: std errors,
+/// `anyhow::Error`, boxes, strings, `outbox::HandlerError`. An error is retried with backoff, unless it
+/// says otherwise.
+///
+/// # Equivalent code
+///
+/// The function stays as it is. Beside it stands a type of the same name, which a router lists:
+/// functions and types have namespaces of their own, so `use billing::charge;` imports both, and the
+/// function can still be called, from a unit test for example.
+///
+/// ```
+/// # #[outbox::message(topic = "payments.settled")] pub struct PaymentSettled;
+/// pub async fn send_receipt(payment: PaymentSettled) { /* … */ }
+///
+/// #[allow(non_camel_case_types)]
+/// pub enum send_receipt {}
+/// // and impls by which a router finds the topic, and a relay calls the function
+/// ```
+///
+/// # Arguments
+///
+/// All are optional. What a handler says wins over the relay's builder.
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `topic = "orders.placed"` | asserts the message's topic: a literal or a constant's path |
+/// | `timeout = "30s"`, `timeout = none` | how long one attempt may take; units `ns`, `us`, `ms`, `s`, `m`, `h` |
+/// | `max_attempts = 5` | how many attempts a message gets |
+/// | `backoff = "1s..5m"` | the first and the longest delay before another attempt |
+/// | `on_error = path` | `fn(&E) -> outbox::Decision`: what becomes of the message, by the error |
+/// | `name = SendReceipt` | another name for the type that the router lists |
+/// | `crate = ::path` | where `outbox` is, if it is not `::outbox` |
+///
+/// # Errors you may meet
+///
+/// * *`X` is not an outbox message*: the first argument's type lacks `#[outbox::message(topic = "...")]`.
+/// * *handler `f` is declared for topic "a" but its message `M` has topic "b"*: one of both is wrong.
+/// * *future cannot be sent between threads safely*: the note below points at the `.await` over which
+///   something is held that can't be sent.
+/// * `E0428`, `E0255`, *the name `audit` is defined multiple times*: a module or a type of the
+///   function's name stands beside it. Say `name = Audit`, and list `Audit` in the router.
+/// * `E0599`, *no variant named `Result` found for enum `anyhow`*: the function is named like a crate
+///   that the module uses. Rename it or say `name = ..`.
+/// * *enum is not supported in `trait`s or `impl`s*: a handler must be a free function.
+///
+/// # Limitations
+///
+/// A handler is a free `async fn` with concrete types, all taken by value: no generics, no lifetimes,
+/// no `impl Trait` among its arguments, no `#[cfg]` on one of them.
 #[proc_macro_attribute]
 pub fn handler(args: TokenStream, item: TokenStream) -> TokenStream {
     handler::attribute(args.into(), item.into()).into()
 }
 
-/// A router.
+/// Makes a router: the handlers of a relay, checked while it compiles.
+///
+/// ```
+/// # #[derive(Clone, outbox::FromRef)] pub struct App { number: u8 }
+/// # #[outbox::message(topic = "payments.settled")] pub struct PaymentSettled;
+/// # #[outbox::message(topic = "orders.placed")] pub struct OrderPlaced;
+/// # #[outbox::message(topic = "orders.shipped")] pub struct OrderShipped;
+/// # #[outbox::handler] pub async fn send_receipt(_: PaymentSettled) {}
+/// # pub mod shipping {
+/// #   use super::*;
+/// #   #[outbox::handler] pub async fn ship(_: OrderPlaced) {}
+/// # }
+/// # pub mod billing {
+/// #   use super::*;
+/// #   #[outbox::handler] pub async fn bill(_: OrderShipped) {}
+/// #   pub static ROUTES: outbox::Router<App> = outbox::router![bill];
+/// # }
+/// static ROUTER: outbox::Router<App> = outbox::router![
+///     send_receipt,
+///     shipping::ship,
+///     ..billing::ROUTES;
+///     requires PaymentSettled, OrderPlaced
+/// ];
+/// # fn main() {}
+/// ```
+///
+/// It is an expression, for a `static`, a `const` or a `let`. If it compiles, no topic has two
+/// handlers and each required message has one, joined routers included. `..module::ROUTES` joins
+/// another router for the same state: the path of a `static` or a `const`. Without `State`
+/// arguments the state is `()`, or whatever the relay is given.
+///
+/// # Equivalent code
+///
+/// ```text
+/// {
+///     const PROMISES: &[Promise] = &[/* topic, name and place of each handler, joined ones included */];
+///     const _: () = /* for each entry: its topic has no handler before it */;
+///     const _: () = /* for each required message: its topic has a handler */;
+///     Router::new(/* decoders and functions for the state `App` */)
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// ```text
+/// router![
+///     crate = ::path;                 // where `outbox` is, if it is not `::outbox`
+///     handler, ..joined::ROUTER, …;   // `#[cfg(..)]` can stand on each
+///     requires Message, …             // `#[cfg(..)]` can stand on each
+/// ]
+/// ```
+///
+/// # Errors you may meet
+///
+/// * *topic "orders.placed" already has a handler*: the two are named with their places.
+/// * *no handler for topic "orders.shipped" (message `OrderShipped`) in this router*.
+/// * `E0573`, *expected type, found function `plain`*: the function lacks `#[outbox::handler]`.
+/// * *the state `App` has no `Mailer`*: a handler asks for `State<Mailer>`. Give the state a field of that
+///   type and derive `outbox::FromRef` for it.
+/// * `E0308`, *expected `Router<App>`, found `Router<Other>`*: the joined router has another state.
+///
+/// # Limitations
+///
+/// Handlers don't register themselves: what no router lists is not called, and the compiler calls
+/// it unused.
 #[proc_macro]
 pub fn router(input: TokenStream) -> TokenStream {
     router::router(input.into()).into()
 }
 
-/// Lets handlers ask for each field.
+/// Lets handlers ask for each field of a state: `State<Mailer>` out of `App`.
+///
+/// ```
+/// # #[derive(Clone)] pub struct Mailer;
+/// # #[derive(Clone)] pub struct Clock;
+/// #[derive(Clone, outbox::FromRef)]
+/// pub struct App {
+///     mailer: Mailer,
+///     clock: Clock,
+///     #[from_ref(skip)]
+///     attempts: u32,
+/// }
+/// ```
+///
+/// # Equivalent code
+///
+/// One impl for each field that is not skipped:
+///
+/// ```
+/// # #[derive(Clone)] pub struct Mailer;
+/// # pub struct App { mailer: Mailer }
+/// impl outbox::FromRef<App> for Mailer {
+///     fn from_ref(state: &App) -> Self {
+///         state.mailer.clone()
+///     }
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// `#[from_ref(skip)]` on a field leaves it out. `#[from_ref(crate = ::path)]` on the struct says where
+/// `outbox` is, if it is not `::outbox`.
+///
+/// # Errors you may meet
+///
+/// * *two fields have the type `X`*: `State<X>` could mean either. Skip one, or give it a type of its own.
+/// * *the trait bound `X: Clone` is not satisfied*: a handler gets a copy. Wrap the field's type in an
+///   `Arc`, or skip it.
+///
+/// # Limitations
+///
+/// Structs only. Two types that are spelled differently and are the same are found by rustc (`E0119`).
 #[proc_macro_derive(FromRef, attributes(from_ref))]
 pub fn from_ref(item: TokenStream) -> TokenStream {
     from_ref::derive(item.into()).into()

@@ -7,9 +7,9 @@
 //! user wrote are emitted as they came: their context is what makes `$crate` and names from a
 //! `macro_rules!` resolve.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::ToTokens;
-use syn::spanned::Spanned as _;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::{Visibility, spanned::Spanned as _};
 
 /// The location of `span` in the context of our expansion.
 pub(crate) fn emitted(span: Span) -> Span {
@@ -19,6 +19,48 @@ pub(crate) fn emitted(span: Span) -> Span {
 /// The location of the user's tokens in the context of our expansion.
 pub(crate) fn over(tokens: &impl ToTokens) -> Span {
     emitted(tokens.span())
+}
+
+/// The user's visibility for an item of ours. rustc takes an item's context from its first token
+/// when it asks whose code is unused.
+pub(crate) fn visibility(vis: &Visibility) -> TokenStream {
+    let with_context = |mut token: TokenTree| {
+        token.set_span(emitted(token.span()));
+        token
+    };
+    vis.to_token_stream()
+        .into_iter()
+        .map(with_context)
+        .collect()
+}
+
+/// A `const _` item that makes the call `function(args)`, which may panic. The panic is shown at
+/// `tokens`, all of them.
+///
+/// The call keeps the user's own context: rustc shows a panic where the outermost macro of the
+/// context was called, which would be all of our attribute. Its first and its last token stand at
+/// the first and the last of the user's, since only rustc can join two places.
+pub(crate) fn promise(
+    tokens: &impl ToTokens,
+    function: impl FnOnce(Span) -> TokenStream,
+    args: TokenStream,
+) -> TokenStream {
+    let mut spans = tokens
+        .to_token_stream()
+        .into_iter()
+        .map(|token| token.span());
+    let first = spans.next().unwrap_or_else(Span::call_site);
+    let last = spans.last().unwrap_or(first);
+    let function = function(first);
+    let mut args = Group::new(Delimiter::Parenthesis, args);
+    args.set_span(last);
+    quote_spanned!(emitted(first)=> const _: () = #function #args;)
+}
+
+/// The attribute or derive that is being expanded, without rustc's remark that the error comes from
+/// a macro. `near` is any token of the user's.
+pub(crate) fn invocation(near: Span) -> Span {
+    Span::call_site().resolved_at(near)
 }
 
 /// A name of ours that the user's code can't see or clash with.

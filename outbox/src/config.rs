@@ -56,7 +56,6 @@ impl Default for Settings {
 
 impl Outbox {
     /// Configures an outbox.
-    #[must_use]
     pub fn builder() -> OutboxBuilder {
         OutboxBuilder {
             settings: Settings::default(),

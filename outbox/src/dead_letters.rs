@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{
     Error, Outbox,
-    store::{self, Pool, Store},
+    store::{self, DatabasePool, Store},
 };
 
 /// A message that was given up.
@@ -79,7 +79,7 @@ pub struct DeadLetters {
 
 impl Outbox {
     /// The dead letters of this outbox.
-    pub fn dead_letters(&self, pool: &impl Pool) -> DeadLetters {
+    pub fn dead_letters(&self, pool: &impl DatabasePool) -> DeadLetters {
         DeadLetters {
             store: store::reach(self, pool),
             limit: 100,

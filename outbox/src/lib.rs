@@ -44,5 +44,5 @@ pub use self::{
     relay::{Counts, HasState, NeedsState, Relay, RelayBuilder, RelayHandle},
     router::Router,
     stats::{RouteStats, Stats},
-    store::Pool,
+    store::DatabasePool,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Outbox,
-    store::{self, Pool},
+    store::{self, DatabasePool},
 };
 
 /// Creates or updates the tables of the default outbox; see [`Outbox::migrate`].
@@ -10,7 +10,7 @@ use crate::{
 /// # Errors
 ///
 /// See [`Outbox::migrate`].
-pub async fn migrate(pool: &impl Pool) -> Result<(), Error> {
+pub async fn migrate(pool: &impl DatabasePool) -> Result<(), Error> {
     Outbox::default().migrate(pool).await
 }
 
@@ -19,7 +19,7 @@ pub async fn migrate(pool: &impl Pool) -> Result<(), Error> {
 /// # Errors
 ///
 /// See [`Outbox::check`].
-pub async fn check(pool: &impl Pool) -> Result<(), Error> {
+pub async fn check(pool: &impl DatabasePool) -> Result<(), Error> {
     Outbox::default().check(pool).await
 }
 
@@ -32,7 +32,7 @@ impl Outbox {
     ///
     /// [`Error::is_schema_mismatch`] if the tables are newer than this build can work with;
     /// [`Error::is_retryable`] if a lock was not to be had within 10 s; [`Error::is_connection`].
-    pub async fn migrate(&self, pool: &impl Pool) -> Result<(), Error> {
+    pub async fn migrate(&self, pool: &impl DatabasePool) -> Result<(), Error> {
         store::reach(self, pool)?.migrate().await
     }
 
@@ -41,7 +41,7 @@ impl Outbox {
     /// # Errors
     ///
     /// [`Error::is_schema_mismatch`] with what to do; [`Error::is_connection`].
-    pub async fn check(&self, pool: &impl Pool) -> Result<(), Error> {
+    pub async fn check(&self, pool: &impl DatabasePool) -> Result<(), Error> {
         store::compatible(&store::reach(self, pool)?.versions().await?)
     }
 }

@@ -26,9 +26,27 @@ pub trait Plain: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 
 
 impl<T: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static> Plain for T {}
 
+/// What an `#[outbox(key = path)]` function may return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be the key of a message",
+    label = "returns no text",
+    note = "a key's function returns a `String`, or what turns into one: `fn(&Field) -> String`"
+)]
+pub trait IntoKey {
+    /// The key's text.
+    fn into_key(self) -> String;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Into<String>> IntoKey for T {
+    fn into_key(self) -> String {
+        self.into()
+    }
+}
+
 /// The key that an `#[outbox(key = path)]` function made.
-pub fn key<'k>(key: impl Into<String>) -> Option<Cow<'k, str>> {
-    Some(Cow::Owned(key.into()))
+pub fn key<'k>(key: impl IntoKey) -> Option<Cow<'k, str>> {
+    Some(Cow::Owned(key.into_key()))
 }
 
 /// What a `validate = path` function found.

@@ -4,7 +4,7 @@
 //! are compared by a hash first and found by open addressing: comparing the texts of some hundred
 //! topics pairwise takes so long that the compiler refuses it.
 
-use crate::{Message, topic};
+use crate::{Message, handler::Handler, topic};
 
 /// What the checks know of a handler; free of the state's type.
 #[derive(Debug, Clone, Copy)]
@@ -173,9 +173,14 @@ impl<const N: usize> Table<N> {
     /// Panics if a handler of the part at `place` serves a topic that has a handler already.
     #[track_caller]
     pub const fn check(&self, place: usize) {
-        let mut at = 0;
-        while self.parts[at].place != place {
-            at += 1;
+        // No part stands later than its place, and earlier only by what `#[cfg]` left out.
+        let mut at = if place < self.parts.len() {
+            place
+        } else {
+            self.parts.len() - 1
+        };
+        while self.parts[at].place > place {
+            at -= 1;
         }
         let promises = self.parts[at].promises();
         let mut number = 0;
@@ -257,7 +262,8 @@ const fn same(a: &str, b: &str) -> bool {
 
 /// Panics unless the handler's topic is the one that its attribute declares.
 #[track_caller]
-pub const fn declared(promise: Promise, message: &str, topic: &str) {
+pub const fn declared<H: Handler>(message: &str, topic: &str) {
+    let promise = H::PROMISE;
     if !same(promise.topic, topic) {
         Text::new()
             .and("handler `")
@@ -273,15 +279,23 @@ pub const fn declared(promise: Promise, message: &str, topic: &str) {
     }
 }
 
-/// Panics unless the text is a topic. A literal is checked by the macro; this is for constants.
+/// Panics unless the message's topic is one. A literal is checked by the macro; this is for constants.
 #[track_caller]
-pub const fn well_formed(topic: &str) {
+pub const fn well_formed<M: Message>() {
+    let topic = M::TOPIC;
     let wrong = match topic::check(topic) {
         Ok(()) => return,
         Err(topic::Malformed::Empty) => Text::new().and("empty topic"),
-        Err(topic::Malformed::TooLong(_)) => Text::new().and("topic of more than 255 bytes"),
-        Err(topic::Malformed::Character(_)) => Text::new()
-            .and("invalid character in topic \"")
+        Err(topic::Malformed::TooLong(bytes)) => Text::new()
+            .and("topic of ")
+            .and_number(bytes)
+            .and(" bytes, at most 255 are allowed"),
+        Err(topic::Malformed::Character(at)) => Text::new()
+            .and("invalid character '")
+            .and_character(topic, at)
+            .and("' at byte ")
+            .and_number(at)
+            .and(" in topic \"")
             .and(topic)
             .and("\""),
     };
@@ -316,6 +330,27 @@ impl Text {
             at += 1;
         }
         self
+    }
+
+    /// The character that starts at this byte.
+    const fn and_character(self, text: &str, at: usize) -> Self {
+        let mut end = at + 1;
+        while !text.is_char_boundary(end) {
+            end += 1;
+        }
+        let (text, _) = text.split_at(end);
+        let (_, character) = text.split_at(at);
+        self.and(character)
+    }
+
+    const fn and_number(self, number: usize) -> Self {
+        const DIGITS: &str = "0123456789";
+        let rest = if number < 10 {
+            self
+        } else {
+            self.and_number(number / 10)
+        };
+        rest.and_character(DIGITS, number % 10)
     }
 
     const fn and_handler(self, promise: Promise) -> Self {

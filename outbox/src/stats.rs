@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Error, MessageState, Outbox,
-    store::{self, Pool, RouteCount},
+    store::{self, DatabasePool, RouteCount},
 };
 
 /// How many messages wait, run, are kept and are dead.
@@ -46,7 +46,7 @@ impl Outbox {
     /// # Errors
     ///
     /// [`Error::is_connection`]; [`Error::is_schema_mismatch`] without the table.
-    pub async fn stats(&self, pool: &impl Pool) -> Result<Stats, Error> {
+    pub async fn stats(&self, pool: &impl DatabasePool) -> Result<Stats, Error> {
         let mut counts = store::reach(self, pool)?.stats(ALIVE).await?;
         counts.sort_by(|a, b| (&a.topic, a.version).cmp(&(&b.topic, b.version)));
         let mut routes: Vec<RouteStats> = Vec::new();

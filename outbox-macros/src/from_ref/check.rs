@@ -1,14 +1,14 @@
 //! Judges the fields: each type must be there once, or `State` could not tell them apart.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::Ident;
 use syn::{Generics, Member, Type};
 
 use super::parse::{Field, Parsed};
-use crate::{errors::Errors, span::text};
+use crate::{errors::Errors, krate::Krate, span::text};
 
 /// A state whose parts have types of their own.
 pub(super) struct State {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) ident: Ident,
     pub(super) generics: Generics,
     pub(super) parts: Vec<(Member, Type)>,

@@ -17,6 +17,7 @@ pub(super) fn expand(state: &State) -> TokenStream {
     let whole = ours("state");
     let impls = parts.iter().map(|(member, ty)| {
         let span = over(ty);
+        let krate = krate.at(span);
         quote_spanned! {span=>
             impl #impl_generics #krate::FromRef<#ident #type_generics> for #ty #where_clause {
                 fn from_ref(#whole: &#ident #type_generics) -> Self {

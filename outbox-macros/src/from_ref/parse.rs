@@ -3,11 +3,11 @@
 use proc_macro2::{Ident, TokenStream};
 use syn::{Attribute, Data, DeriveInput, Generics, Member, Type};
 
-use crate::{args::Args, errors::Errors, krate};
+use crate::{args::Args, errors::Errors, krate::Krate};
 
 /// A state, as written.
 pub(super) struct Parsed {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) ident: Ident,
     pub(super) generics: Generics,
     pub(super) fields: Vec<Field>,
@@ -38,10 +38,10 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
     let mut on_struct = args(
         &attrs,
         "`#[from_ref(..)]` on a struct",
-        &[krate::CRATE],
+        &[crate::krate::CRATE],
         errors,
     );
-    let krate = krate::from_args(&mut on_struct, errors);
+    let krate = Krate::from_args(&mut on_struct, errors);
     let members: Vec<_> = data.fields.members().collect();
     let fields = members.into_iter().zip(data.fields).map(|(member, field)| {
         let mut args = args(

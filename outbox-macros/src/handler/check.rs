@@ -8,11 +8,11 @@ use syn::{
 };
 
 use super::parse::{Parsed, Policy};
-use crate::{errors::Errors, span::visible, topic_arg::Topic};
+use crate::{errors::Errors, krate::Krate, span::visible, topic_arg::Topic};
 
 /// A handler, as far as it can be one; what is missing has been reported.
 pub(super) struct Handler {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) attrs: Vec<Attribute>,
     pub(super) vis: Visibility,
     /// The function's name.
@@ -40,7 +40,8 @@ pub(super) enum Output {
     Opaque(Span),
 }
 
-pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Handler {
+/// Judges the function; `None` for a method, beside which no type can stand.
+pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Option<Handler> {
     let Parsed {
         krate,
         attrs,
@@ -51,6 +52,13 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Handler {
         on_error,
         name,
     } = parsed;
+    if let Some(receiver) = signature.receiver() {
+        errors.at(
+            receiver,
+            "a handler must be a free function: move it out of the `impl`; the message is its first argument",
+        );
+        return None;
+    }
     refuse_qualifiers(&signature, errors);
     refuse_generics(&signature.generics, errors);
     let function = signature.ident.clone();
@@ -60,7 +68,7 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Handler {
     }
     let marker = visible(name.as_ref().unwrap_or(&function));
     let arguments = arguments(signature, errors);
-    Handler {
+    Some(Handler {
         krate,
         attrs,
         vis,
@@ -71,7 +79,7 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Handler {
         topic,
         policy,
         on_error,
-    }
+    })
 }
 
 fn refuse_qualifiers(signature: &Signature, errors: &mut Errors) {
@@ -137,9 +145,8 @@ fn arguments(signature: Signature, errors: &mut Errors) -> Vec<Argument> {
     let mut arguments = Vec::new();
     for (n, input) in signature.inputs.into_iter().enumerate() {
         match input {
-            FnArg::Receiver(receiver) => {
-                errors.at(&receiver, "a handler must be a free function: move it out of the `impl`; the message is its first argument");
-            }
+            // Refused before.
+            FnArg::Receiver(_) => {}
             FnArg::Typed(argument) => {
                 for attr in argument
                     .attrs
@@ -221,9 +228,7 @@ fn borrows(tokens: TokenStream) -> bool {
             // `for<'a>` introduces lifetimes that need nothing from outside.
             TokenTree::Ident(ident) if ident == "for" => return false,
             TokenTree::Punct(punct) if punct.as_char() == '\'' => {
-                if !matches!(tokens.peek(), Some(TokenTree::Ident(name)) if name == "static") {
-                    return true;
-                }
+                return !is_static(tokens.peek()) || borrows(tokens.collect());
             }
             TokenTree::Group(group)
                 if group.delimiter() == Delimiter::None && borrows(group.stream()) =>
@@ -234,4 +239,8 @@ fn borrows(tokens: TokenStream) -> bool {
         }
     }
     false
+}
+
+fn is_static(name: Option<&TokenTree>) -> bool {
+    matches!(name, Some(TokenTree::Ident(name)) if name == "static")
 }

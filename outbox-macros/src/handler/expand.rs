@@ -9,7 +9,7 @@ use super::{
     check::{Handler, Output},
     parse::Policy,
 };
-use crate::span::{all, emitted, ours, over, unraw};
+use crate::span::{self, all, emitted, ours, over, unraw};
 
 /// The marker and its impls; without impls that mean anything unless the handler is `sound`.
 pub(super) fn expand(handler: &Handler, sound: bool) -> TokenStream {
@@ -24,7 +24,8 @@ pub(super) fn expand(handler: &Handler, sound: bool) -> TokenStream {
     let name = unraw(function);
     let docs = format!("What a router lists to have `{name}` called.");
     let payload = ours("OutboxPayload");
-    let private = quote_spanned!(span=> #krate::__private);
+    let private = krate.private(span);
+    let vis = span::visibility(vis);
     let items = if sound {
         impls(handler, &payload, &private)
     } else {
@@ -64,23 +65,28 @@ fn impls(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     let state = ours("OutboxState");
     let bounds = rest.iter().map(|argument| {
         let (ty, span) = (&argument.ty, over(&argument.ty));
+        let krate = krate.at(span);
         quote_spanned!(span=> #ty: #krate::FromDelivery<#state>)
     });
     let declared = topic.as_ref().map(|topic| {
-        let span = over(topic);
         let name = last_word(message);
-        quote_spanned! {span=>
-            const _: () = #private::declared(<#marker as #private::Handler>::PROMISE, #name, #topic);
-        }
+        let declared = |span| {
+            let private = krate.private(span);
+            quote_spanned!(span=> #private::declared::<#marker>)
+        };
+        span::promise(topic, declared, quote!(#name, #topic))
     });
     let allows = all(&allows(attrs));
     let of_message = over(message);
-    let assigned = quote_spanned!(of_message=> impl #private::Payload for #payload { type Message = #message; });
+    let assigned = quote_spanned!(of_message=> type Message = #message;);
     quote_spanned! {span=>
         #allows
-        #assigned
+        impl #private::Payload for #payload {
+            #assigned
+        }
 
         impl #private::Handler for #marker {
+            type This = Self;
             const PROMISE: #private::Promise = #promise;
             const POLICY: #private::Policy = #policy;
         }
@@ -108,6 +114,7 @@ fn stubs(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     let [row, delivery, of_state] = ["row", "delivery", "state"].map(ours);
     quote_spanned! {span=>
         impl #private::Handler for #marker {
+            type This = Self;
             const PROMISE: #private::Promise =
                 #private::Promise::unknown(#name, ::core::concat!(::core::module_path!(), "::", #name));
             const POLICY: #private::Policy = #private::Policy::DEFAULT;
@@ -186,6 +193,7 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
         .collect();
     let taken = rest.iter().zip(&names).map(|(argument, name)| {
         let (ty, span) = (&argument.ty, over(&argument.ty));
+        let krate = krate.at(span);
         quote_spanned! {span=>
             let #name = <#ty as #krate::FromDelivery<#state>>::from_delivery(&#delivery, #of_state);
         }
@@ -208,6 +216,7 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
 /// What the relay makes of the function's result.
 fn outcome(handler: &Handler, result: TokenStream, private: &TokenStream) -> TokenStream {
     let Handler {
+        krate,
         function,
         output,
         on_error,
@@ -215,6 +224,7 @@ fn outcome(handler: &Handler, result: TokenStream, private: &TokenStream) -> Tok
     } = handler;
     if let Some(path) = on_error {
         let span = over(path);
+        let private = krate.private(span);
         return quote_spanned!(span=> #private::decide(#result, #path));
     }
     match output {
@@ -224,10 +234,12 @@ fn outcome(handler: &Handler, result: TokenStream, private: &TokenStream) -> Tok
         }
         Output::Type(ty) => {
             let span = over(ty);
+            let private = krate.private(span);
             quote_spanned!(span=> <#ty as #private::IntoOutcome>::into_outcome(#result))
         }
         Output::Opaque(span) => {
             let span = emitted(*span);
+            let private = krate.private(span);
             quote_spanned!(span=> #private::IntoOutcome::into_outcome(#result))
         }
     }
@@ -253,6 +265,6 @@ fn last_word(ty: &syn::Type) -> String {
             .last()
             .map(|last| unraw(&last.ident))
             .unwrap_or_default(),
-        other => crate::span::text(other),
+        other => span::text(other),
     }
 }

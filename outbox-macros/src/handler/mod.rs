@@ -14,7 +14,9 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let Some(parsed) = parse::parse(args, item.clone(), &mut errors) else {
         return quote!(#item #errors);
     };
-    let handler = check::check(parsed, &mut errors);
+    let Some(handler) = check::check(parsed, &mut errors) else {
+        return quote!(#item #errors);
+    };
     // The function comes first and as it was written, so that tools find it where they expect it.
     let mut tokens = item;
     tokens.extend(expand::expand(&handler, errors.is_empty()));

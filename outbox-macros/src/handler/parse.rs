@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use syn::{
     Attribute, Expr, ExprPath, Signature, Visibility,
     parse::{ParseStream, Parser as _},
+    spanned::Spanned as _,
 };
 
 use crate::{
     args::{Arg, Args},
     duration,
     errors::Errors,
-    krate,
+    krate::Krate,
+    span::invocation,
     topic_arg::Topic,
 };
 
@@ -28,7 +30,7 @@ const ARGUMENTS: &[&str] = &[
 
 /// A function under `#[outbox::handler]`, as written.
 pub(super) struct Parsed {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) attrs: Vec<Attribute>,
     pub(super) vis: Visibility,
     pub(super) signature: Signature,
@@ -58,9 +60,10 @@ pub(super) fn parse(args: TokenStream, item: TokenStream, errors: &mut Errors) -
         let _body: TokenStream = input.parse()?;
         Ok((attrs, vis, signature))
     };
+    let near = item.span();
     let Ok((attrs, vis, signature)) = head.parse2(item) else {
         errors.at_span(
-            Span::call_site(),
+            invocation(near),
             "`#[outbox::handler]` makes a handler of an `async fn`; put it on one",
         );
         return None;
@@ -68,7 +71,7 @@ pub(super) fn parse(args: TokenStream, item: TokenStream, errors: &mut Errors) -
 
     let mut args = Args::parse(args, "`#[outbox::handler]`", ARGUMENTS, errors);
     Some(Parsed {
-        krate: krate::from_args(&mut args, errors),
+        krate: Krate::from_args(&mut args, errors),
         attrs,
         vis,
         signature,

@@ -2,14 +2,14 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::{Attribute, DeriveInput, Path, Token, punctuated::Punctuated};
+use syn::{Attribute, DeriveInput, Path, Token, punctuated::Punctuated, spanned::Spanned as _};
 
 use super::{ARGUMENTS, CARRIER};
 use crate::{
     args::Args,
     errors::Errors,
-    krate,
-    span::{emitted, ours},
+    krate::Krate,
+    span::{emitted, invocation, ours},
 };
 
 pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -23,22 +23,27 @@ pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
     // The derive reports what is wrong with the arguments; here only two of them matter.
     let mut silent = Errors::default();
     let mut parsed = Args::parse(args.clone(), "", ARGUMENTS, &mut silent);
-    let krate = krate::from_args(&mut parsed, &mut silent);
+    let krate = Krate::from_args(&mut parsed, &mut silent);
     let serde = parsed
         .take("serde")
         .and_then(|arg| arg.flag("").ok())
         .unwrap_or(true);
 
     let span = emitted(Span::call_site());
+    let mut errors = Errors::default();
     let serde = if serde {
-        serde_derives(&input.attrs, &krate, span)
+        serde_derives(&input.attrs, &krate, span, &mut errors)
     } else {
         TokenStream::new()
     };
+    if !errors.is_empty() {
+        return quote!(#item #errors);
+    }
     let carrier = ours(CARRIER);
+    let private = krate.private(span);
     quote_spanned! {span=>
         #serde
-        #[derive(#krate::__private::Message)]
+        #[derive(#private::Message)]
         #[outbox(#carrier(#args))]
         #item
     }
@@ -46,7 +51,12 @@ pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// The serde derives that the item does not have itself. Derives above our attribute are already
 /// gone from the item; `serde = false` is for them.
-fn serde_derives(attrs: &[Attribute], krate: &TokenStream, span: Span) -> TokenStream {
+fn serde_derives(
+    attrs: &[Attribute],
+    krate: &Krate,
+    span: Span,
+    errors: &mut Errors,
+) -> TokenStream {
     let derives = derives(attrs);
     // rkyv's derives of the same names implement traits of its own.
     let has = |name: &str| {
@@ -66,7 +76,16 @@ fn serde_derives(attrs: &[Attribute], krate: &TokenStream, span: Span) -> TokenS
     if missing.is_empty() {
         return TokenStream::new();
     }
-    let serde = quote!(#krate::__private::serde);
+    if let Some(of_macro) = krate.of_macro() {
+        // serde takes the path as a string, in which `$crate` means nothing.
+        errors.at(
+            &of_macro,
+            "serde can't find its way through `$crate`; derive `Serialize` and `Deserialize` below \
+             `#[outbox::message]`, or write `crate = ::path`",
+        );
+    }
+    let private = krate.private(span);
+    let serde = quote_spanned!(span=> #private::serde);
     let path = serde.to_string();
     let at = (!names_serde(attrs)).then(|| quote_spanned!(span=> #[serde(crate = #path)]));
     quote_spanned!(span=> #[derive(#(#serde::#missing),*)] #at)
@@ -105,7 +124,7 @@ fn names_serde(attrs: &[Attribute]) -> bool {
 fn refuse(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     errors.at_span(
-        Span::call_site(),
+        invocation(item.span()),
         "`#[outbox::message]` makes a message of a struct or an enum; put it on one",
     );
     quote!(#item #errors)

@@ -1,14 +1,14 @@
 //! Judges what was read: can this be a message, which fields make its key, which rules apply.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::Ident;
 use syn::{ExprPath, Generics, Member, Path, Type, Visibility, spanned::Spanned as _};
 
 use super::parse::{Field, Garde, Parsed, Shape, Variant};
-use crate::{errors::Errors, topic_arg::Topic};
+use crate::{errors::Errors, krate::Krate, topic_arg::Topic};
 
 /// A message, as far as it can be one; what is missing has been reported.
 pub(super) struct Message {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) ident: Ident,
     pub(super) vis: Visibility,
     /// Empty, unless an error has been reported.
@@ -19,13 +19,14 @@ pub(super) struct Message {
     pub(super) garde: Option<Path>,
     pub(super) validate: Option<ExprPath>,
     pub(super) key: Key,
+    pub(super) deprecated: bool,
 }
 
 /// How the key is found.
 pub(super) enum Key {
     None,
     /// The field of a struct.
-    Field(KeyField),
+    Field(Box<KeyField>),
     /// The field of each variant.
     Variants(Vec<(Ident, KeyField)>),
 }
@@ -37,7 +38,8 @@ pub(super) struct KeyField {
     pub(super) with: Option<ExprPath>,
 }
 
-pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Message {
+/// Judges the item; `None` if what it derives can't be a message, so that not even a stub compiles.
+pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Option<Message> {
     let Parsed {
         krate,
         ident,
@@ -49,26 +51,30 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Message {
         methods,
         serde,
         garde,
+        deprecated,
     } = parsed;
     refuse_generics(&generics, errors);
-    if serde {
-        refuse_borrows(&shape, errors);
-    }
+    let unreadable = serde && refuse_borrows(&shape, errors);
     let key = match shape {
-        Shape::Struct(fields) => key_field(fields, errors).map_or(Key::None, Key::Field),
+        Shape::Struct(fields) => {
+            key_field(fields, errors).map_or(Key::None, |field| Key::Field(Box::new(field)))
+        }
         Shape::Enum(variants) => key_of_enum(variants, errors),
     };
-    Message {
+    let garde = rules(garde, errors);
+    let message = Message {
         krate,
         ident,
         vis,
         generics,
         topic,
         methods,
-        garde: rules(garde, errors),
+        garde,
         validate,
         key,
-    }
+        deprecated,
+    };
+    (!unreadable).then_some(message)
 }
 
 fn refuse_generics(generics: &Generics, errors: &mut Errors) {
@@ -91,7 +97,9 @@ fn refuse_generics(generics: &Generics, errors: &mut Errors) {
     }
 }
 
-fn refuse_borrows(shape: &Shape, errors: &mut Errors) {
+/// Whether a field borrows and serde is not told how to read it.
+fn refuse_borrows(shape: &Shape, errors: &mut Errors) -> bool {
+    let mut borrows = false;
     let fields: Vec<&Field> = match shape {
         Shape::Struct(fields) => fields.iter().collect(),
         Shape::Enum(variants) => variants
@@ -106,6 +114,7 @@ fn refuse_borrows(shape: &Shape, errors: &mut Errors) {
                 .as_ref()
                 .is_some_and(|lifetime| lifetime.ident == "static")
         {
+            borrows = true;
             errors.at(
                 &field.ty,
                 "a message can't borrow: nothing lends it the data when it is read back; \
@@ -113,6 +122,7 @@ fn refuse_borrows(shape: &Shape, errors: &mut Errors) {
             );
         }
     }
+    borrows
 }
 
 /// The one field that is the key.

@@ -5,7 +5,8 @@ use quote::{quote, quote_spanned};
 
 use super::check::{Key, KeyField, Message};
 use crate::{
-    span::{emitted, ours, over, unraw},
+    krate::Krate,
+    span::{self, emitted, ours, over, unraw},
     topic_arg::Topic,
 };
 
@@ -19,7 +20,7 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
         ..
     } = message;
     let span = over(ident);
-    let private = quote_spanned!(span=> #krate::__private);
+    let (krate, private) = (krate.at(span), krate.private(span));
     let this = ours("this");
     let topic = topic(message);
     let (key, validate) = if sound {
@@ -38,8 +39,10 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
         quote_spanned!(span=> where Self: #private::Plain, #(#bounds),*)
     });
     let methods = message.methods.then(|| methods(message, bounds.as_ref()));
-    let assertion = sound.then(|| assertion(message));
+    let assertion = sound.then(|| assertion(message)).flatten();
+    let allow = allow(message);
     quote_spanned! {span=>
+        #allow
         impl #impl_generics #krate::Message for #ident #type_generics #bounds {
             const TOPIC: &'static #private::str = #topic;
             const VERSION: #private::u32 = 1;
@@ -55,6 +58,14 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
         #methods
         #assertion
     }
+}
+
+/// Who uses a deprecated message is told so; its own impls are no use of it.
+fn allow(message: &Message) -> Option<TokenStream> {
+    let span = over(&message.ident);
+    message
+        .deprecated
+        .then(|| quote_spanned!(span=> #[allow(deprecated)]))
 }
 
 /// The topic, or, after an error, a text that no other message has: a second topic "" would be
@@ -79,10 +90,13 @@ fn assertion(message: &Message) -> Option<TokenStream> {
     else {
         return None;
     };
-    let span = over(constant);
-    Some(quote_spanned! {span=>
-        const _: () = #krate::__private::well_formed(<#ident as #krate::Message>::TOPIC);
-    })
+    let well_formed = |span| {
+        let private = krate.private(span);
+        quote_spanned!(span=> #private::well_formed::<#ident>)
+    };
+    let allow = allow(message);
+    let promise = span::promise(constant, well_formed, TokenStream::new());
+    Some(quote!(#allow #promise))
 }
 
 fn key(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
@@ -91,10 +105,13 @@ fn key(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
     } = message;
     let span = over(ident);
     match key {
-        Key::None => quote_spanned! {span=>
-            let _ = #this;
-            #krate::__private::None
-        },
+        Key::None => {
+            let private = krate.private(span);
+            quote_spanned! {span=>
+                let _ = #this;
+                #private::None
+            }
+        }
         Key::Field(field) => {
             let member = &field.member;
             key_of(field, &quote_spanned!(span=> &#this.#member), krate)
@@ -112,16 +129,18 @@ fn key(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
 }
 
 /// The key that the field behind `reference` makes.
-fn key_of(field: &KeyField, reference: &TokenStream, krate: &TokenStream) -> TokenStream {
+fn key_of(field: &KeyField, reference: &TokenStream, krate: &Krate) -> TokenStream {
     let KeyField { ty, with, .. } = field;
     match with {
         None => {
             let span = over(ty);
+            let krate = krate.at(span);
             quote_spanned!(span=> <#ty as #krate::Key>::key(#reference))
         }
         Some(path) => {
             let span = over(path);
-            quote_spanned!(span=> #krate::__private::key(#path(#reference)))
+            let private = krate.private(span);
+            quote_spanned!(span=> #private::key(#path(#reference)))
         }
     }
 }
@@ -137,18 +156,21 @@ fn validate(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
     } = message;
     let garde = garde.as_ref().map(|derive| {
         let span = over(derive);
-        quote_spanned!(span=> <Self as #krate::__private::Rules>::check(#this)?;)
+        let private = krate.private(span);
+        quote_spanned!(span=> <Self as #private::Rules>::check(#this)?;)
     });
     let own = validate.as_ref().map(|path| {
         let span = over(path);
-        quote_spanned!(span=> #krate::__private::validated(#path(#this))?;)
+        let private = krate.private(span);
+        quote_spanned!(span=> #private::validated(#path(#this))?;)
     });
     let span = over(ident);
+    let private = krate.private(span);
     quote_spanned! {span=>
         let _ = #this;
         #garde
         #own
-        #krate::__private::Ok(())
+        #private::Ok(())
     }
 }
 
@@ -166,10 +188,13 @@ fn methods(message: &Message, bounds: Option<&TokenStream>) -> TokenStream {
         ..
     } = message;
     let span = emitted(ident.span());
-    let private = quote_spanned!(span=> #krate::__private);
+    let (krate, private) = (krate.at(span), krate.private(span));
     let (impl_generics, type_generics, _) = generics.split_for_impl();
     let [tx, messages] = ["tx", "messages"].map(ours);
+    let allow = allow(message);
+    let vis = span::visibility(vis);
     quote_spanned! {span=>
+        #allow
         impl #impl_generics #ident #type_generics #bounds {
             /// Writes the message into the default outbox as part of the transaction open on `tx`.
             ///

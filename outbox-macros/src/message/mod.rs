@@ -30,7 +30,9 @@ pub(crate) fn derive(item: TokenStream) -> TokenStream {
         return errors.into_token_stream();
     };
     let message = check::check(parsed, &mut errors);
-    let mut tokens = expand::expand(&message, errors.is_empty());
+    let mut tokens = message
+        .map(|message| expand::expand(&message, errors.is_empty()))
+        .unwrap_or_default();
     errors.to_tokens(&mut tokens);
     tokens
 }

@@ -6,11 +6,11 @@ use syn::{
 };
 
 use super::{ARGUMENTS, CARRIER, attribute::derives};
-use crate::{args::Args, errors::Errors, krate, topic_arg::Topic};
+use crate::{args::Args, errors::Errors, krate::Krate, span::invocation, topic_arg::Topic};
 
 /// An item under `#[outbox::message]`, as written.
 pub(super) struct Parsed {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) ident: Ident,
     pub(super) vis: Visibility,
     pub(super) generics: Generics,
@@ -21,6 +21,8 @@ pub(super) struct Parsed {
     pub(super) methods: bool,
     pub(super) serde: bool,
     pub(super) garde: Garde,
+    /// Whether the item or a part of it is `#[deprecated]`.
+    pub(super) deprecated: bool,
 }
 
 pub(super) enum Shape {
@@ -82,8 +84,8 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
     }
 
     let mut args = Args::parse(tokens, "`#[outbox::message]`", ARGUMENTS, errors);
-    let krate = krate::from_args(&mut args, errors);
-    let topic = topic(&mut args, errors);
+    let krate = Krate::from_args(&mut args, errors);
+    let topic = topic(&mut args, item.ident.span(), errors);
     let validate = args
         .take("validate")
         .and_then(|arg| errors.ok(arg.path("validate = path::to_fn").cloned()));
@@ -98,6 +100,7 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
     refuse_later_versions(&mut args, errors);
 
     let garde = Garde::of(&item);
+    let deprecated = attributes(&item).any(|attr| attr.path().is_ident("deprecated"));
     let shape = match item.data {
         Data::Struct(data) => Shape::Struct(fields(data.fields, errors)),
         Data::Enum(data) => Shape::Enum(
@@ -126,6 +129,7 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
         methods,
         serde,
         garde,
+        deprecated,
     })
 }
 
@@ -145,14 +149,14 @@ fn carried(attr: &Attribute) -> Option<TokenStream> {
     }
 }
 
-fn topic(args: &mut Args, errors: &mut Errors) -> Option<Topic> {
+fn topic(args: &mut Args, near: Span, errors: &mut Errors) -> Option<Topic> {
     if let Some(arg) = args.take("topic") {
         return errors.ok(Topic::parse(&arg));
     }
     // A misspelt `topic` has been reported; that it is missing follows from it.
-    if !args.saw_unknown() {
+    if !args.saw_wrong() {
         errors.at_span(
-            Span::call_site(),
+            invocation(near),
             "the message has no topic; write `#[outbox::message(topic = \"...\")]`",
         );
     }

@@ -1,13 +1,11 @@
 //! Judges the list: nothing stands in it twice.
 
-use proc_macro2::TokenStream;
-
 use super::parse::{Entry, Parsed};
-use crate::{errors::Errors, span::text};
+use crate::{errors::Errors, krate::Krate, span::text};
 
 /// A router whose list holds nothing twice, as far as its text can tell.
 pub(super) struct Router {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) entries: Vec<Entry>,
     pub(super) required: Vec<Entry>,
 }

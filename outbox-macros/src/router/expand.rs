@@ -4,11 +4,17 @@
 //! they can stand in `const _` items: those are evaluated by `cargo check`, an inline `const` in a
 //! generic function is not.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use super::{check::Router, parse::Entry};
-use crate::span::{all, ours, over};
+use crate::{
+    krate::Krate,
+    span::{self, all, emitted, ours, over},
+};
+
+const PARTS: &str = "OUTBOX_PARTS";
+const TABLE: &str = "OUTBOX_TABLE";
 
 /// The expression. `errors` stand inside it, since an expression is one thing.
 pub(super) fn expand(router: &Router, errors: &TokenStream) -> TokenStream {
@@ -17,19 +23,18 @@ pub(super) fn expand(router: &Router, errors: &TokenStream) -> TokenStream {
         entries,
         required,
     } = router;
-    let private = quote!(#krate::__private);
-    let [parts, table] = ["OUTBOX_PARTS", "OUTBOX_TABLE"].map(ours);
+    let private = krate.private(emitted(Span::call_site()));
+    let parts = ours(PARTS);
+    let table = ours(TABLE);
     let lines: Vec<_> = entries
         .iter()
         .enumerate()
-        .map(|(n, entry)| Line::new(n, entry, &private, &table))
+        .map(|(n, entry)| Line::new(n, entry, krate))
         .collect();
     let aliases = lines.iter().map(|line| &line.alias);
     let part = lines.iter().map(|line| &line.part);
     let checks = lines.iter().map(|line| &line.check);
-    let required = required
-        .iter()
-        .map(|entry| self::required(entry, &private, &table));
+    let required = required.iter().map(|entry| self::required(entry, krate));
     let handlers = entries
         .iter()
         .zip(&lines)
@@ -59,7 +64,8 @@ pub(super) fn expand(router: &Router, errors: &TokenStream) -> TokenStream {
 
 /// What one entry adds to the expression.
 struct Line {
-    /// A short name for the handler, so that its path stands in the expansion once.
+    /// A short name for the handler, so that its path stands in the expansion once. It goes through
+    /// the trait, so that for a type that is no handler all uses of it report the same one error.
     alias: TokenStream,
     part: TokenStream,
     check: TokenStream,
@@ -67,7 +73,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(n: usize, entry: &Entry, private: &TokenStream, table: &Ident) -> Self {
+    fn new(n: usize, entry: &Entry, krate: &Krate) -> Self {
         let Entry {
             attrs,
             joined,
@@ -75,32 +81,48 @@ impl Line {
         } = entry;
         let cfg = all(attrs);
         let span = over(path);
+        let private = krate.private(span);
+        let table = ours(TABLE);
+        let function = |span| {
+            let private = krate.private(span);
+            quote_spanned!(span=> #private::Table::check)
+        };
+        let check = span::promise(path, function, quote!(#table, #n));
+        let check = quote!(#cfg #check);
         if *joined {
             return Self {
                 alias: TokenStream::new(),
                 part: quote_spanned!(span=> #cfg #private::Part::joined(#n, #path.promises())),
-                check: quote_spanned!(span=> #cfg const _: () = #table.check(#n);),
+                check,
                 entry: quote_spanned!(span=> #cfg #path),
             };
         }
         let alias = Ident::new(&format!("OutboxHandler{n}"), span);
         Self {
-            alias: quote_spanned!(span=> #cfg type #alias = #path;),
+            alias: quote_spanned!(span=> #cfg type #alias = <#path as #private::Handler>::This;),
             part: quote_spanned!(span=> #cfg #private::Part::handler(#n, #private::promise::<#alias>())),
-            check: quote_spanned!(span=> #cfg const _: () = #table.check(#n);),
+            check,
             entry: quote_spanned!(span=> #cfg #private::Entry::of::<#alias>()),
         }
     }
 }
 
-fn required(entry: &Entry, private: &TokenStream, table: &Ident) -> TokenStream {
+fn required(entry: &Entry, krate: &Krate) -> TokenStream {
     let Entry { attrs, path, .. } = entry;
     let cfg = all(attrs);
     let span = over(path);
     let name = path
         .segments
         .last()
-        .map(|last| crate::span::unraw(&last.ident))
+        .map(|last| span::unraw(&last.ident))
         .unwrap_or_default();
-    quote_spanned!(span=> #cfg const _: () = #table.require(#private::topic::<#path>(), #name);)
+    let private = krate.private(span);
+    let topic = quote_spanned!(span=> #private::topic::<#path>());
+    let table = ours(TABLE);
+    let function = |span| {
+        let private = krate.private(span);
+        quote_spanned!(span=> #private::Table::require)
+    };
+    let require = span::promise(path, function, quote!(#table, #topic, #name));
+    quote!(#cfg #require)
 }

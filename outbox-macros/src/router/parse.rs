@@ -7,11 +7,11 @@ use syn::{
     parse::{Parse, ParseStream, Parser as _},
 };
 
-use crate::{errors::Errors, krate};
+use crate::{errors::Errors, krate::Krate};
 
 /// A router, as written.
 pub(super) struct Parsed {
-    pub(super) krate: TokenStream,
+    pub(super) krate: Krate,
     pub(super) entries: Vec<Entry>,
     pub(super) required: Vec<Entry>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Entry {
 /// Reads as much as it can.
 pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Parsed {
     let mut parsed = Parsed {
-        krate: krate::default(),
+        krate: Krate::default(),
         entries: Vec::new(),
         required: Vec::new(),
     };
@@ -52,23 +52,26 @@ pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Parsed {
         }
     };
     errors.ok(parser.parse2(input));
-    for entry in parsed.required.iter().filter(|entry| entry.joined) {
-        errors.at(
-            &entry.path,
-            "`requires` takes message types; join a router before the `;`",
-        );
-    }
+    parsed.required.retain(|entry| {
+        if entry.joined {
+            errors.at(
+                &entry.path,
+                "`requires` takes message types; join a router before the `;`",
+            );
+        }
+        !entry.joined
+    });
     parsed
 }
 
-fn crate_path(input: ParseStream<'_>) -> syn::Result<TokenStream> {
+fn crate_path(input: ParseStream<'_>) -> syn::Result<Krate> {
     if let Ok(quoted) = input.fork().parse::<syn::LitStr>() {
         return Err(syn::Error::new_spanned(
             quoted,
             "write the path without quotes: `crate = ::outbox`",
         ));
     }
-    krate::absolute(&input.call(Path::parse_mod_style)?)
+    Krate::absolute(&input.call(Path::parse_mod_style)?)
 }
 
 fn requires(input: ParseStream<'_>) -> syn::Result<()> {

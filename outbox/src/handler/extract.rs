@@ -5,7 +5,7 @@ use super::Delivery;
 /// Something a handler can take after its message.
 #[diagnostic::on_unimplemented(
     message = "a handler can't take `{Self}` as an argument",
-    label = "not something a delivery can provide to a router with state `{S}`",
+    label = "not something a delivery can provide",
     note = "the first argument is the message; after it stand `outbox::Delivery` and `outbox::State<T>`"
 )]
 pub trait FromDelivery<S>: Send {
@@ -41,6 +41,20 @@ impl<S, T: FromRef<S> + Send> FromDelivery<S> for State<T> {
 pub trait FromRef<S> {
     /// Takes a copy of the value.
     fn from_ref(state: &S) -> Self;
+}
+
+/// A state that no relay has.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct NoState(());
+
+// A router's state is inferred. As long as a value has only one impl, rustc would take that one's
+// state for the router's, and report that the router has another one instead of what is missing.
+#[diagnostic::do_not_recommend]
+impl<T> FromRef<NoState> for T {
+    fn from_ref(_: &NoState) -> Self {
+        unreachable!("no value of this state is ever made")
+    }
 }
 
 impl<T: Clone> FromRef<T> for T {

@@ -28,6 +28,9 @@ use crate::{decode::Undecodable, promise::Promise};
     note = "annotate the function with `#[outbox::handler]`"
 )]
 pub trait Handler: Send + Sync + 'static {
+    /// The marker itself.
+    type This: Handler;
+
     /// Its topic, its name and its place.
     const PROMISE: Promise;
     /// What its attribute says; wins over the relay's builder.

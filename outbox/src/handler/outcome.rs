@@ -77,6 +77,7 @@ impl IntoOutcome for () {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
     fn into_outcome(self) -> Outcome {
         Outcome(self.map_err(|error| Failed::new(&*error.into())))

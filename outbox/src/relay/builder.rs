@@ -9,13 +9,13 @@ use crate::{
     Error, Outbox, Router,
     lifecycle::Retry,
     router::{Entry, Version},
-    store::{self, Pool, Route, Store},
+    store::{self, DatabasePool, Route, Store},
 };
 
 /// Configures a [`Relay`]; made by [`Relay::builder`].
 #[must_use = "call `.build().await`"]
 pub struct RelayBuilder<S: 'static, G = NeedsState> {
-    pool: Arc<dyn Pool>,
+    pool: Arc<dyn DatabasePool>,
     router: Router<S>,
     outbox: Outbox,
     state: Option<Arc<S>>,
@@ -146,7 +146,10 @@ impl<S: Send + Sync + 'static> Relay<S> {
     ///
     /// The relay opens connections of its own with the pool's connect options (so hooks of the pool,
     /// such as `after_connect`, do not run on them): up to three, and none of the pool's.
-    pub fn builder<P: Pool + Clone + 'static>(pool: &P, router: &Router<S>) -> RelayBuilder<S> {
+    pub fn builder<P: DatabasePool + Clone + 'static>(
+        pool: &P,
+        router: &Router<S>,
+    ) -> RelayBuilder<S> {
         RelayBuilder {
             pool: Arc::new(pool.clone()),
             router: *router,

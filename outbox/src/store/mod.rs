@@ -24,7 +24,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
-pub use self::pool::Pool;
+pub use self::pool::DatabasePool;
 pub(crate) use self::{
     fault::{Fault, fault, is_connection, is_missing_table, is_retryable},
     migrate::{Version, compatible},
@@ -163,7 +163,7 @@ impl Statements {
 }
 
 /// Reaches an outbox through a pool.
-pub(crate) fn reach(outbox: &Outbox, pool: &dyn Pool) -> Result<Arc<dyn Store>, Error> {
+pub(crate) fn reach(outbox: &Outbox, pool: &dyn DatabasePool) -> Result<Arc<dyn Store>, Error> {
     pool.handle().reach(outbox)
 }
 

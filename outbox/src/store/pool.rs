@@ -12,12 +12,12 @@ use crate::{Error, Outbox};
     label = "expected a `sqlx::PgPool` or a `sqlx::SqlitePool`",
     note = "switch the database's feature on: `outbox = {{ features = [\"postgres\"] }}` or `\"sqlite\"`"
 )]
-pub trait Pool: Send + Sync {
+pub trait DatabasePool: Send + Sync {
     #[doc(hidden)]
     fn handle(&self) -> Handle;
 }
 
-/// A pool with its type erased; can't be made outside of this crate, which seals [`Pool`].
+/// A pool with its type erased; can't be made outside of this crate, which seals [`DatabasePool`].
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct Handle(Database);
@@ -31,14 +31,14 @@ enum Database {
 }
 
 #[cfg(feature = "postgres")]
-impl Pool for sqlx::PgPool {
+impl DatabasePool for sqlx::PgPool {
     fn handle(&self) -> Handle {
         Handle(Database::Postgres(self.clone()))
     }
 }
 
 #[cfg(feature = "sqlite")]
-impl Pool for sqlx::SqlitePool {
+impl DatabasePool for sqlx::SqlitePool {
     fn handle(&self) -> Handle {
         Handle(Database::Sqlite(self.clone()))
     }
