@@ -1,7 +1,7 @@
 -- The message table, and two small control tables named after it.
 --
--- This file is plain SQL for the default names; for another outbox the library replaces "public" by
--- its schema and the prefix "outbox of every other name by its table's name.
+-- This file is plain SQL for the default names. For another outbox the library puts its schema in
+-- place of public, and its table's name in place of the prefix outbox, in all quoted names.
 
 CREATE TABLE "public"."outbox" (
     -- The publisher's UUIDv7: the idempotency key of whoever handles the message.
@@ -13,13 +13,13 @@ CREATE TABLE "public"."outbox" (
     "key" text,
     "payload" json NOT NULL,
     -- A JSON object of strings.
-    "headers" json,
+    "headers" json CHECK (json_typeof("headers") = 'object'),
     "state" text NOT NULL DEFAULT 'pending'
         CHECK ("state" IN ('pending', 'processing', 'delivered', 'dead')),
     -- Claims so far.
-    "attempts" integer NOT NULL DEFAULT 0,
+    "attempts" integer NOT NULL DEFAULT 0 CHECK ("attempts" >= 0),
     -- Claims in a row that ended without a settle: more than 0 from a claim to its settle.
-    "unsettled" integer NOT NULL DEFAULT 0,
+    "unsettled" integer NOT NULL DEFAULT 0 CHECK ("unsettled" >= 0),
     -- The fencing token: drawn at random by each claim.
     "token" uuid,
     -- Due from this time on.
@@ -29,11 +29,19 @@ CREATE TABLE "public"."outbox" (
     -- Unique with the topic while the row exists.
     "dedup_key" text,
     -- The last ten failures: [{"attempt": 1, "at": <milliseconds since 1970>, "text": "..."}].
-    "errors" jsonb NOT NULL DEFAULT '[]',
-    "redrives" integer NOT NULL DEFAULT 0,
+    "errors" jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof("errors") = 'array'),
+    "redrives" integer NOT NULL DEFAULT 0 CHECK ("redrives" >= 0),
     "created_at" timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Delivered and dead rows age from this time.
-    "settled_at" timestamptz
+    "settled_at" timestamptz,
+    -- A row that a relay could not read would stop its whole route: what can be written by hand is
+    -- held to what can be read.
+    CONSTRAINT "outbox_times" CHECK (
+        "available_at" BETWEEN '1970-01-01 00:00:00+00' AND '9999-12-31 00:00:00+00'
+        AND "created_at" BETWEEN '1970-01-01 00:00:00+00' AND '9999-12-31 00:00:00+00'
+        AND "leased_until" BETWEEN '1970-01-01 00:00:00+00' AND '9999-12-31 00:00:00+00'
+        AND "settled_at" BETWEEN '1970-01-01 00:00:00+00' AND '9999-12-31 00:00:00+00'),
+    CONSTRAINT "outbox_leased" CHECK ("unsettled" = 0 OR "leased_until" IS NOT NULL)
 ) WITH (
     -- A queue in a table turns over all its rows: vacuum by count, not by share of the table.
     autovacuum_vacuum_scale_factor = 0.01,

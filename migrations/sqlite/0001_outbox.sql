@@ -1,7 +1,7 @@
 -- The message table, and two small control tables named after it.
 --
--- This file is plain SQL for the default names; for another outbox the library replaces the prefix
--- "outbox of every name by its table's name. Times are milliseconds since 1970, UTC.
+-- This file is plain SQL for the default names. For another outbox the library puts its table's name
+-- in place of the prefix outbox, in all quoted names. Times are milliseconds since 1970, UTC.
 
 CREATE TABLE "main"."outbox" (
     -- The publisher's UUIDv7, lowercase and hyphenated: the idempotency key of whoever handles the
@@ -20,13 +20,13 @@ CREATE TABLE "main"."outbox" (
     "key" TEXT,
     "payload" TEXT NOT NULL CHECK (json_valid("payload")),
     -- A JSON object of strings.
-    "headers" TEXT CHECK ("headers" IS NULL OR json_valid("headers")),
+    "headers" TEXT CHECK ("headers" IS NULL OR json_type("headers") = 'object'),
     "state" TEXT NOT NULL DEFAULT 'pending'
         CHECK ("state" IN ('pending', 'processing', 'delivered', 'dead')),
     -- Claims so far.
-    "attempts" INTEGER NOT NULL DEFAULT 0,
+    "attempts" INTEGER NOT NULL DEFAULT 0 CHECK ("attempts" BETWEEN 0 AND 2147483647),
     -- Claims in a row that ended without a settle: more than 0 from a claim to its settle.
-    "unsettled" INTEGER NOT NULL DEFAULT 0,
+    "unsettled" INTEGER NOT NULL DEFAULT 0 CHECK ("unsettled" BETWEEN 0 AND 2147483647),
     -- The fencing token: drawn at random by each claim.
     "token" TEXT,
     -- Due from this time on.
@@ -36,11 +36,19 @@ CREATE TABLE "main"."outbox" (
     -- Unique with the topic while the row exists.
     "dedup_key" TEXT,
     -- The last ten failures: [{"attempt": 1, "at": <milliseconds since 1970>, "text": "..."}].
-    "errors" TEXT NOT NULL DEFAULT '[]' CHECK (json_valid("errors")),
-    "redrives" INTEGER NOT NULL DEFAULT 0,
+    "errors" TEXT NOT NULL DEFAULT '[]' CHECK (json_type("errors") = 'array'),
+    "redrives" INTEGER NOT NULL DEFAULT 0 CHECK ("redrives" BETWEEN 0 AND 2147483647),
     "created_at" INTEGER NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
     -- Delivered and dead rows age from this time.
-    "settled_at" INTEGER
+    "settled_at" INTEGER,
+    -- A row that a relay could not read would stop its whole route: what can be written by hand is
+    -- held to what can be read. The last millisecond is that of the year 9999.
+    CONSTRAINT "outbox_times" CHECK (
+        "available_at" BETWEEN 0 AND 253402300799999
+        AND "created_at" BETWEEN 0 AND 253402300799999
+        AND ("leased_until" IS NULL OR "leased_until" BETWEEN 0 AND 253402300799999)
+        AND ("settled_at" IS NULL OR "settled_at" BETWEEN 0 AND 253402300799999)),
+    CONSTRAINT "outbox_leased" CHECK ("unsettled" = 0 OR "leased_until" IS NOT NULL)
 ) STRICT;
 
 -- What can be claimed, in claim order per route.

@@ -91,7 +91,8 @@ pub struct OutboxBuilder {
 impl OutboxBuilder {
     /// The table, as `table` or `schema.table`. Each name: letters, digits, `_` and `-`, not starting
     /// with a digit; it is quoted in all SQL. The table's name has at most 50 bytes, since indexes
-    /// and control tables are named after it. Default: `public.outbox` on Postgres, `outbox` elsewhere.
+    /// and control tables are named after it. On SQLite a schema other than `main` is refused
+    /// when the outbox is used. Default: `public.outbox` on Postgres, `outbox` elsewhere.
     pub fn table(mut self, name: impl Into<String>) -> Self {
         self.table = Some(name.into());
         self
@@ -109,14 +110,15 @@ impl OutboxBuilder {
         self
     }
 
-    /// For connections through a pooler in transaction mode, such as PgBouncer: no prepared
-    /// statement outlives its transaction. Default: false.
+    /// Postgres only. For connections through a pooler in transaction mode, such as PgBouncer: no
+    /// prepared statement outlives its transaction. Default: false.
     pub fn pooler(mut self, pooler: bool) -> Self {
         self.settings.pooler = pooler;
         self
     }
 
-    /// Whether publishing may wake relays; without it they poll. Default: true.
+    /// Whether relays may notice a commit before their next poll: on SQLite an idle one looks every
+    /// 20 ms whether the file has changed; on Postgres relays only poll. Default: true.
     pub fn wake(mut self, wake: bool) -> Self {
         self.settings.wake = wake;
         self

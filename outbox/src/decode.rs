@@ -6,7 +6,8 @@ use serde_json::error::Category;
 
 use crate::Message;
 
-/// Why a payload is not a message of its type; its text names fields and types, never values.
+/// Why a payload is not a message of its type. Its text names fields and types; of the payload's own
+/// content only a map's keys can stand in the path, and what the type's own `Deserialize` says.
 #[derive(Debug)]
 pub struct Undecodable(String);
 

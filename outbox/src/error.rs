@@ -95,7 +95,8 @@ impl Error {
         matches!(*self.0, Kind::Invalid { .. } | Kind::Serialize { .. })
     }
 
-    /// The broken rules with the paths of their fields, where [`is_invalid`](Self::is_invalid).
+    /// The broken rules with the paths of their fields; `None` for other errors, and for a message
+    /// whose `Serialize` failed.
     #[must_use]
     pub fn invalid(&self) -> Option<&Invalid> {
         match &*self.0 {
@@ -164,9 +165,10 @@ impl<T> Doing<T> for Result<T, sqlx::Error> {
     }
 }
 
+/// The same text as `Display`: a driver's own `Debug` prints the server's detail, which quotes rows.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        write!(f, "outbox::Error({self})")
     }
 }
 

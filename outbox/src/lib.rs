@@ -4,25 +4,41 @@
     not(all(feature = "postgres", feature = "sqlite", feature = "garde")),
     doc = "The transactional outbox, with the compiler on your side."
 )]
+#![cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "only the databases' stores use some of it"
+    )
+)]
 
 // Lets expansions say `::outbox` inside this crate and its doctests as well.
 extern crate self as outbox;
 
+// In the order of a message's way: what it is, how it is published and stored, what may become of it,
+// who takes it, and who delivers it.
+mod message;
+mod topic;
+
+mod publish;
+mod store;
+
+mod lifecycle;
+
+mod handler;
+mod promise;
+mod router;
+
+mod decode;
+mod relay;
+
+// The operator's side, and what all the others use.
 mod config;
 mod dead_letters;
-mod decode;
 mod error;
-mod handler;
-mod lifecycle;
-mod message;
 mod migrate;
-mod promise;
-mod publish;
-mod relay;
-mod router;
 mod stats;
-mod store;
-mod topic;
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -111,12 +111,13 @@ impl Retry {
         decision: Decision,
         random: f64,
     ) -> Option<Duration> {
-        match decision {
-            Decision::Cancel => None,
-            _ if attempt >= self.max_attempts => None,
-            Decision::Retry => Some(self.delay(attempt, random)),
-            Decision::RetryAfter(delay) => Some(delay.min(LONGEST_DELAY)),
-        }
+        let delay = match decision {
+            Decision::Cancel => return None,
+            _ if attempt >= self.max_attempts => return None,
+            Decision::Retry => self.delay(attempt, random),
+            Decision::RetryAfter(delay) => delay,
+        };
+        Some(delay.min(LONGEST_DELAY))
     }
 
     /// Uniform between (1 − jitter) × d and d, where d = min(cap, base × 2^(attempt − 1)).

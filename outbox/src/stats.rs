@@ -33,7 +33,8 @@ pub struct RouteStats {
     pub dead: u64,
     /// How long the oldest due message has been waiting.
     pub oldest_due: Option<Duration>,
-    /// Messages wait, and no live relay serves this topic and version.
+    /// Messages wait (pending, or left behind by a relay whose lease lapsed), and no live relay serves
+    /// this topic and version.
     pub unrouted: bool,
 }
 
@@ -78,11 +79,11 @@ impl Outbox {
 
 impl RouteStats {
     fn add(&mut self, count: &RouteCount) {
+        self.unrouted |= count.waiting && !count.served;
         match count.state {
             MessageState::Pending => {
                 self.pending += count.rows;
                 self.oldest_due = count.oldest_due;
-                self.unrouted = !count.served;
             }
             MessageState::Processing => self.processing += count.rows,
             MessageState::Delivered => self.delivered += count.rows,

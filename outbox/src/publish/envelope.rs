@@ -33,8 +33,8 @@ pub(crate) enum Due {
     At(SystemTime),
 }
 
-/// The longest key and dedup key in bytes: they stand in indexes, whose entries are limited (a
-/// Postgres B-tree entry to about 2,700 bytes).
+/// The longest key and dedup key in bytes. The latter stands in an index, whose entries are limited
+/// (in Postgres to about 2,700 bytes), and so will the former once messages are ordered by it.
 const LONGEST_KEY: usize = 1024;
 
 impl Due {

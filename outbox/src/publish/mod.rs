@@ -26,7 +26,8 @@ pub type Publishing<'t, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Sen
 /// What became of a published message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// The message's id: the one given, or a new UUIDv7.
+    /// The id given, or a new UUIDv7. On a [`Fate::Duplicate`] it was not written: the message that is
+    /// there has the id in that variant.
     pub id: Uuid,
     /// Whether a row was written.
     pub fate: Fate,
@@ -89,7 +90,8 @@ impl Outbox {
     /// # Errors
     ///
     /// Before anything is sent to the database: [`Error::is_not_in_transaction`],
-    /// [`Error::is_invalid`], [`Error::is_too_large`]. After that, the transaction must be rolled
+    /// [`Error::is_invalid`], [`Error::is_too_large`], [`Error::is_config`] for a delay of more than
+    /// 100 years. After that, the transaction must be rolled
     /// back: [`Error::is_timeout`] past the publish timeout, [`Error::is_schema_mismatch`] without
     /// the table, [`Error::is_retryable`] where the same transaction may succeed when run again,
     /// [`Error::is_connection`].

@@ -74,7 +74,8 @@ impl<'m> Publication<'m> {
         self
     }
 
-    /// Attaches a header; a second one of the same name replaces the first.
+    /// Attaches a header; a second one of the same name replaces the first. Headers do not count
+    /// towards the payload's size limit.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.addressed.headers.insert(name.into(), value.into());
         self

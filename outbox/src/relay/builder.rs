@@ -1,10 +1,8 @@
 //! Configuring a relay.
 
-use std::{collections::HashSet, fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
-use uuid::Uuid;
-
-use super::{Relay, Served, Setup};
+use super::{Relay, Served, Setup, connection::Connection};
 use crate::{
     Error, Outbox, Router,
     lifecycle::Retry,
@@ -18,9 +16,8 @@ pub struct RelayBuilder<S: 'static, G = NeedsState> {
     pool: Arc<dyn DatabasePool>,
     router: Router<S>,
     outbox: Outbox,
-    state: Option<Arc<S>>,
     config: Config,
-    given: PhantomData<G>,
+    state: G,
 }
 
 /// The builder has no state yet; a router without one needs none.
@@ -29,7 +26,7 @@ pub struct NeedsState(());
 
 /// The builder has the router's state.
 #[derive(Debug)]
-pub struct HasState(());
+pub struct HasState<S>(Arc<S>);
 
 #[derive(Debug, Clone)]
 pub(super) struct Config {
@@ -67,6 +64,10 @@ impl Default for Config {
 
 /// Longer than this is a mistake in the unit.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// More than this is meant as "unlimited", which a process can't afford.
+const MOST_HANDLERS: usize = 100_000;
+const MOST_ATTEMPTS: usize = 1_000_000;
 
 impl Config {
     pub(super) fn window(&self) -> usize {
@@ -119,15 +120,17 @@ impl Config {
                 "the jitter is {jitter}; give between 0.0 (none) and 1.0 (all of the delay)"
             )));
         }
-        if self.concurrency == 0 {
-            return Err(Error::config(
-                "the relay's concurrency is 0: no handler could run; give at least 1",
-            ));
-        }
-        if max_attempts == 0 {
-            return Err(Error::config(
-                "the relay's max_attempts is 0: no handler could run; give at least 1",
-            ));
+        let numbers = [
+            ("concurrency", self.concurrency, MOST_HANDLERS),
+            ("window", self.window(), 4 * MOST_HANDLERS),
+            ("max_attempts", max_attempts as usize, MOST_ATTEMPTS),
+        ];
+        for (name, number, most) in numbers {
+            if number == 0 || number > most {
+                return Err(Error::config(format!(
+                    "the relay's {name} is {number}; give between 1 and {most}"
+                )));
+            }
         }
         if self.window() < self.concurrency {
             return Err(Error::config(format!(
@@ -154,31 +157,16 @@ impl<S: Send + Sync + 'static> Relay<S> {
             pool: Arc::new(pool.clone()),
             router: *router,
             outbox: Outbox::default(),
-            state: None,
             config: Config::default(),
-            given: PhantomData,
+            state: NeedsState(()),
         }
     }
 }
 
 impl<S: Send + Sync + 'static> RelayBuilder<S, NeedsState> {
     /// The state from which handlers take their `State<T>`. Default: `()`.
-    pub fn state(self, state: S) -> RelayBuilder<S, HasState> {
-        let Self {
-            pool,
-            router,
-            outbox,
-            config,
-            ..
-        } = self;
-        RelayBuilder {
-            pool,
-            router,
-            outbox,
-            state: Some(Arc::new(state)),
-            config,
-            given: PhantomData,
-        }
+    pub fn state(self, state: S) -> RelayBuilder<S, HasState<S>> {
+        self.with(HasState(Arc::new(state))).0
     }
 }
 
@@ -189,7 +177,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
-    /// How many handlers run at once. Default: 64.
+    /// How many handlers run at once, at most 100,000. Default: 64.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.config.concurrency = handlers;
         self
@@ -216,7 +204,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// How many attempts a message gets before it is a dead letter; a claim counts, whatever becomes
-    /// of it. `#[outbox::handler(max_attempts = ..)]` wins.
+    /// of it. At most 1,000,000. `#[outbox::handler(max_attempts = ..)]` wins.
     ///
     /// With 1, a process that dies leaves everything it had in flight as dead letters. Default: 10.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
@@ -264,6 +252,25 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
+    /// Exchanges the typestate.
+    fn with<H>(self, state: H) -> (RelayBuilder<S, H>, G) {
+        let Self {
+            pool,
+            router,
+            outbox,
+            config,
+            state: before,
+        } = self;
+        let builder = RelayBuilder {
+            pool,
+            router,
+            outbox,
+            config,
+            state,
+        };
+        (builder, before)
+    }
+
     async fn check(self, state: Arc<S>) -> Result<Relay<S>, Error> {
         self.config.check()?;
         let entries = self.router.entries();
@@ -288,11 +295,10 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
 
         let store = store::reach(&self.outbox, &*self.pool)?;
         // First, since it knows at once when there is nobody to connect to; a pool keeps trying.
-        self.try_connecting(&*store).await?;
+        self.try_connecting(Arc::clone(&store)).await?;
         store::compatible(&store.versions().await?)?;
         let routes = served.iter().map(|served| served.route).collect();
         let setup = Setup {
-            id: Uuid::now_v7(),
             store,
             routes,
             served,
@@ -305,9 +311,10 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// A relay that could never open its own connections should not start.
-    async fn try_connecting(&self, store: &dyn Store) -> Result<(), Error> {
-        let session = store.open(self.config.store_timeout).await?;
-        session.close().await;
+    async fn try_connecting(&self, store: Arc<dyn Store>) -> Result<(), Error> {
+        let mut connection = Connection::new(store, self.config.store_timeout);
+        connection.connect().await?;
+        connection.close().await;
         Ok(())
     }
 
@@ -349,27 +356,25 @@ impl RelayBuilder<(), NeedsState> {
     ///
     /// # Errors
     ///
-    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] if the database
-    /// can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
+    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] or
+    /// [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
     /// that this build can use.
     pub async fn build(self) -> Result<Relay<()>, Error> {
         self.check(Arc::new(())).await
     }
 }
 
-impl<S: Send + Sync + 'static> RelayBuilder<S, HasState> {
+impl<S: Send + Sync + 'static> RelayBuilder<S, HasState<S>> {
     /// The relay. Nothing is claimed before it is told to run.
     ///
     /// # Errors
     ///
-    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] if the database
-    /// can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
+    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] or
+    /// [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
     /// that this build can use.
-    pub async fn build(mut self) -> Result<Relay<S>, Error> {
-        match self.state.take() {
-            Some(state) => self.check(state).await,
-            None => Err(Error::config("the relay has no state; call `.state(..)`")),
-        }
+    pub async fn build(self) -> Result<Relay<S>, Error> {
+        let (builder, HasState(state)) = self.with(());
+        builder.check(state).await
     }
 }
 

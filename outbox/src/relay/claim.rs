@@ -14,7 +14,6 @@ use super::{
     connection::{Connection, call},
     counts::add,
     dispatch,
-    window::Lease,
 };
 use crate::{
     Error,
@@ -40,6 +39,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         cutoff: None,
         alone: false,
         suspect_since: None,
+        suspect_in_round: false,
         backoff: Backoff::default(),
     };
     let result = claimer.serve().await;
@@ -59,8 +59,9 @@ struct Claimer<'a, S: 'static> {
     cutoff: Option<i64>,
     /// The row in the window has to run alone.
     alone: bool,
-    /// Since when a row waits that has to run alone.
+    /// Since when a row waits that has to run alone, and whether this round has seen one.
     suspect_since: Option<Instant>,
+    suspect_in_round: bool,
     backoff: Backoff,
 }
 
@@ -113,16 +114,16 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                         return Ok(());
                     }
                     Mode::Drain => self.run.window.left(|| !self.run.window.is_empty()).await,
-                    Mode::Serve => self.idle(next).await?,
+                    Mode::Serve => self.idle(next).await,
                 }
             }
         }
         Ok(())
     }
 
-    /// Claims when half of the window is free or nothing runs, so that batches stay large. A row
-    /// that has to run alone is waited for; one that waits for its turn gets it at the latest after
-    /// a lease.
+    /// Claims when half of the window is free or nothing runs, so that batches stay large. While a row
+    /// runs alone nothing else is claimed; and once one has waited for its turn for as long as a
+    /// lease, claims cease until the window is empty.
     fn has_room(&self) -> bool {
         let run = self.run;
         let waited = self
@@ -175,6 +176,9 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         // A probe that finds rows which no claim gets (somebody has them locked) must not become a
         // busy loop.
         let fruitless = self.round.is_empty() && self.claimed_in_round == 0;
+        if self.round.is_empty() && !self.suspect_in_round {
+            self.suspect_since = None;
+        }
         Ok(Some(if fruitless {
             Step::Idle(None)
         } else {
@@ -187,7 +191,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let probe = call!(self.connection, "looking for due messages", |session| {
             session.probe(routes, cutoff)
         })?;
-        self.claimed_in_round = 0;
+        (self.claimed_in_round, self.suspect_in_round) = (0, false);
         if probe.lapsed.is_empty() {
             self.suspect_since = None;
         }
@@ -250,6 +254,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         }
         add(&self.run.tally.dead, dead.len());
         if waiting && !alone {
+            self.suspect_in_round = true;
             self.suspect_since.get_or_insert_with(Instant::now);
         }
         if alone {
@@ -274,19 +279,14 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let claimed = rows.len();
         add(&self.run.tally.claimed, claimed);
         for row in rows {
-            dispatch::spawn(
-                self.run,
-                route,
-                row,
-                Lease::new(claim.token, sent + claim.lease),
-            );
+            dispatch::spawn(self.run, route, row, claim.token, sent + claim.lease);
         }
         claimed
     }
 
     /// Waits until the next row is due, or the poll interval is over, or the store has noticed a
     /// commit. Polling is the truth; a notice only cuts the latency.
-    async fn idle(&mut self, next: Option<Duration>) -> Result<(), Error> {
+    async fn idle(&mut self, next: Option<Duration>) {
         let poll_interval = self.run.setup.config.poll_interval;
         let until = Instant::now() + next.map_or(poll_interval, |next| next.min(poll_interval));
         let stop = self.run.stop.clone();
@@ -294,7 +294,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             let _ = stop
                 .run_until_cancelled(tokio::time::sleep_until(until.into()))
                 .await;
-            return Ok(());
+            return;
         };
         while Instant::now() < until && !stop.is_cancelled() {
             match call!(self.connection, "watching for messages", |session| session
@@ -302,13 +302,12 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             {
                 Ok(false) => {}
                 // The next probe will say what is wrong.
-                Ok(true) | Err(_) => return Ok(()),
+                Ok(true) | Err(_) => return,
             }
             let wait = (Instant::now() + interval).min(until);
             let _ = stop
                 .run_until_cancelled(tokio::time::sleep_until(wait.into()))
                 .await;
         }
-        Ok(())
     }
 }

@@ -28,20 +28,21 @@ impl Connection {
 
     /// Connects, if there is no connection. Safe to cancel.
     pub(super) async fn connect(&mut self) -> Result<(), Error> {
-        if self.session.is_none() {
-            let open = self.store.open(self.timeout);
-            self.session = Some(within(self.timeout, "connecting the relay", open).await?);
-        }
+        let session = self.take().await?;
+        self.session = Some(session);
         Ok(())
     }
 
     /// Takes the session for one operation, connecting if need be. If the operation is dropped
     /// halfway, so is the session, and with it the connection.
     pub(super) async fn take(&mut self) -> Result<Box<dyn Session>, Error> {
-        self.connect().await?;
-        self.session
-            .take()
-            .ok_or_else(|| Error::config("the relay's connection is in use twice"))
+        match self.session.take() {
+            Some(session) => Ok(session),
+            None => {
+                let open = self.store.open(self.timeout);
+                within(self.timeout, "connecting the relay", open).await
+            }
+        }
     }
 
     /// Waits for an operation on the session that was taken.

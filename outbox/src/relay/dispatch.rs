@@ -1,16 +1,21 @@
 //! One delivery: from a claimed row to its outcome.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Run, backoff::random, counts::add, settle::storable, window::Lease};
+use super::{Run, backoff::random, counts::add, window::Lease};
 use crate::{
     handler::{Decision, Delivery, DeliveryParts, Failed, Outcome},
     lifecycle::TakeOver,
-    store::{Claimed, Settlement, Verdict},
+    store::{Claimed, LeaseId, Settlement, Verdict},
 };
 
 /// How a delivery ended.
@@ -27,10 +32,12 @@ pub(super) fn spawn<S: Send + Sync + 'static>(
     run: &Arc<Run<S>>,
     route: usize,
     row: Claimed,
-    lease: Lease,
+    token: Uuid,
+    deadline: Instant,
 ) {
-    run.window.add(row.id, lease.clone());
-    let delivery = deliver(Arc::clone(run), route, row, lease);
+    let (id, lease) = ((row.id, token), Lease::new(deadline));
+    run.window.add(id, lease.clone());
+    let delivery = deliver(Arc::clone(run), route, row, id, lease);
     run.deliveries.spawn(delivery);
 }
 
@@ -38,23 +45,27 @@ async fn deliver<S: Send + Sync + 'static>(
     run: Arc<Run<S>>,
     route: usize,
     row: Claimed,
+    id: LeaseId,
     lease: Lease,
 ) {
-    let (id, token) = (row.id, lease.token);
     // Should this task be torn down by a panic, the row must not be renewed for ever.
     let mut unsettled = Unsettled {
         run: &run,
         id,
         armed: true,
     };
-    let end = start(&run, route, row, &lease).await;
+    let end = attempt(&run, route, row, &lease).await;
     unsettled.armed = false;
     drop(unsettled);
     match end {
         End::Verdict(verdict) => {
+            if let Verdict::Dead { text } = &verdict {
+                let topic = run.setup.routes[route].topic;
+                tracing::warn!(id = %id.0, topic, "dead letter: {text}");
+            }
             run.window.settling(id);
             // The settler outlives all deliveries; without it there is nobody to tell.
-            let _ = run.outcomes.send(Settlement { id, token, verdict });
+            let _ = run.outcomes.send(Settlement { lease: id, verdict });
         }
         End::LeaseLost => run.lost(id),
         End::Abandoned => {
@@ -64,7 +75,7 @@ async fn deliver<S: Send + Sync + 'static>(
 }
 
 /// Waits for a slot, then runs the handler.
-async fn start<S: Send + Sync + 'static>(
+async fn attempt<S: Send + Sync + 'static>(
     run: &Run<S>,
     route: usize,
     row: Claimed,
@@ -125,7 +136,6 @@ async fn start<S: Send + Sync + 'static>(
     let end = match started {
         Err(panic) => Ended::Panicked(panic),
         Ok(Err(undecodable)) => {
-            tracing::warn!(id = %row.id, topic = served.route.topic, "dead letter: {undecodable}");
             return End::Verdict(Verdict::Dead {
                 text: storable(&undecodable.to_string()),
             });
@@ -159,10 +169,7 @@ async fn start<S: Send + Sync + 'static>(
                 tracing::debug!(%id, topic, handler, attempt, ?delay, "attempt failed: {text}");
                 Verdict::Retry { delay, text }
             }
-            None => {
-                tracing::warn!(%id, topic, handler, attempt, "dead letter: {text}");
-                Verdict::Dead { text }
-            }
+            None => Verdict::Dead { text },
         },
     )
 }
@@ -210,10 +217,10 @@ async fn handle<S>(
 
 impl<S> Run<S> {
     /// Takes a row out of the window whose lease is over; counts and names it once.
-    pub(super) fn lost(&self, id: Uuid) {
-        if self.window.remove(id) {
+    pub(super) fn lost(&self, lease: LeaseId) {
+        if self.window.remove(lease) {
             add(&self.tally.lease_lost, 1);
-            tracing::warn!(%id, "lease lost: the outcome of this delivery is not recorded, another relay may run it again");
+            tracing::warn!(id = %lease.0, "lease lost: the outcome of this delivery is not recorded, another relay may run it again");
         }
     }
 }
@@ -221,7 +228,7 @@ impl<S> Run<S> {
 /// Takes its row out of the window if the delivery's task ends without an outcome.
 struct Unsettled<'a, S: 'static> {
     run: &'a Run<S>,
-    id: Uuid,
+    id: LeaseId,
     armed: bool,
 }
 
@@ -230,5 +237,27 @@ impl<S> Drop for Unsettled<'_, S> {
         if self.armed {
             self.run.lost(self.id);
         }
+    }
+}
+
+/// The longest error text that is kept, in bytes.
+const LONGEST_TEXT: usize = 2_000;
+
+/// An error's text as a database can store it: no U+0000, cut on a character's boundary.
+fn storable(text: &str) -> String {
+    let cut = text.floor_char_boundary(LONGEST_TEXT);
+    text[..cut].replace('\0', "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_keeps_no_nul() {
+        let text = format!("a\0{}", "ü".repeat(2_000));
+        let stored = storable(&text);
+        assert!(stored.starts_with("a\u{fffd}ü"));
+        assert!(stored.ends_with('ü') && stored.len() <= LONGEST_TEXT + 2);
     }
 }

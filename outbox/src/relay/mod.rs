@@ -18,7 +18,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Semaphore, mpsc},
-    task::JoinHandle,
+    task::{JoinError, JoinHandle},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
@@ -44,8 +44,6 @@ pub struct Relay<S: 'static = ()> {
 
 /// What all runs of a relay share.
 struct Setup<S: 'static> {
-    /// The relay's name in the register of live relays.
-    id: Uuid,
     store: Arc<dyn Store>,
     routes: Vec<Route>,
     /// One per route, in the same order.
@@ -65,6 +63,8 @@ struct Served<S> {
 
 /// One run of a relay, from its start to its last settle.
 struct Run<S: 'static> {
+    /// Its name in the register of live relays.
+    id: Uuid,
     setup: Arc<Setup<S>>,
     mode: Mode,
     window: Window,
@@ -104,9 +104,12 @@ impl<S: Send + Sync + 'static> Relay<S> {
     ) -> Result<Counts, Error> {
         let stop = CancellationToken::new();
         let _stop_if_dropped = stop.clone().drop_guard();
-        let run = self.start(Mode::Serve, stop.clone(), Arc::default());
-        shutdown.await;
-        stop.cancel();
+        let mut run = self.start(Mode::Serve, stop.clone(), Arc::default());
+        tokio::select! {
+            () = shutdown => stop.cancel(),
+            // It ends by itself only in a panic, which should not wait for the shutdown.
+            ended = &mut run => return unwrapped(ended).await,
+        }
         joined(run).await
     }
 
@@ -142,6 +145,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
     ) -> JoinHandle<Result<Counts, Error>> {
         let (outcomes, settled) = mpsc::unbounded_channel();
         let run = Arc::new(Run {
+            id: Uuid::now_v7(),
             setup: Arc::clone(&self.setup),
             mode,
             window: Window::new(self.setup.config.window()),
@@ -156,12 +160,17 @@ impl<S: Send + Sync + 'static> Relay<S> {
     }
 }
 
+/// How long a stop waits, past the grace, for what was just dropped or is on its way.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 impl<S: Send + Sync + 'static> Run<S> {
     async fn run(
         self: Arc<Self>,
         outcomes: mpsc::UnboundedReceiver<Settlement>,
     ) -> Result<Counts, Error> {
         let done = CancellationToken::new();
+        // If this task panics, the others must not go on holding its leases.
+        let _done_at_the_end = done.clone().drop_guard();
         let settler = tokio::spawn(settle::run(Arc::clone(&self), outcomes, done.clone()));
         let renewer = tokio::spawn(renew::run(Arc::clone(&self), done.clone()));
 
@@ -190,8 +199,13 @@ impl<S: Send + Sync + 'static> Run<S> {
             self.kill.cancel();
         }
         self.deliveries.close();
-        // A handler that blocks its thread can't be dropped; it must not hold up the stop.
-        let _ = tokio::time::timeout(Duration::from_millis(100), self.deliveries.wait()).await;
+        // A handler that blocks its thread can't be dropped, and a database that is out of reach can't
+        // be told: neither may hold up the stop. What is not told now is delivered again.
+        let last_words = async {
+            self.deliveries.wait().await;
+            self.window.settled().await;
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         done.cancel();
         for task in [settler, renewer] {
             joined(task).await;
@@ -206,15 +220,18 @@ impl<S: Send + Sync + 'static> Run<S> {
     }
 }
 
-/// The result of a task of ours. None is ever aborted, so what else there is to report is a panic.
+/// The result of a task of ours.
 async fn joined<T>(task: JoinHandle<T>) -> T {
-    match task.await {
+    unwrapped(task.await).await
+}
+
+/// No task of ours is ever aborted, so what else there is to report is a panic.
+async fn unwrapped<T>(ended: Result<T, JoinError>) -> T {
+    match ended.map_err(JoinError::try_into_panic) {
         Ok(result) => result,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and this task with it.
-            Err(_) => std::future::pending().await,
-        },
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime is shutting down, and this task with it.
+        Err(Err(_)) => std::future::pending().await,
     }
 }
 

@@ -32,7 +32,8 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
     // Checked every eighth of a lease, so a lease is renewed with at least three eighths left.
     let mut tick = tokio::time::interval(lease / 8);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut failing = false;
+    let mut renewals = Watched::new("renewing leases");
+    let mut heartbeats = Watched::new("registering the relay");
     while done.run_until_cancelled(tick.tick()).await.is_some() {
         let result = match done
             .run_until_cancelled(renew(&run, &mut connection, lease))
@@ -41,22 +42,22 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
             Some(result) => result,
             None => break,
         };
-        note(&mut failing, result);
+        renewals.note(result);
         if run.mode == Mode::Serve && heartbeat <= Instant::now() {
             heartbeat = Instant::now() + HEARTBEAT;
-            let (id, routes) = (run.setup.id, &run.setup.routes);
+            let (id, routes) = (run.id, &run.setup.routes);
             let beat = async {
                 call!(connection, "registering the relay", |session| session
                     .heartbeat(id, routes, FORGET))
             };
             match done.run_until_cancelled(beat).await {
-                Some(result) => note(&mut failing, result),
+                Some(result) => heartbeats.note(result),
                 None => break,
             }
         }
     }
     if run.mode == Mode::Serve {
-        let id = run.setup.id;
+        let id = run.id;
         // If this fails, the register forgets the relay by itself.
         let _ = call!(connection, "unregistering the relay", |session| session
             .farewell(id));
@@ -64,27 +65,49 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
     connection.close().await;
 }
 
-/// One warning when it starts to fail, one line when it works again.
-fn note(failing: &mut bool, result: Result<(), Error>) {
-    match result {
-        Err(error) if !*failing => tracing::warn!("leases can't be renewed, trying again: {error}"),
-        Ok(()) if *failing => tracing::info!("leases are renewed again"),
-        _ => {}
+/// Says once that something began to fail, and once that it works again.
+struct Watched {
+    what: &'static str,
+    failing: bool,
+}
+
+impl Watched {
+    fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            failing: false,
+        }
+    }
+
+    fn note(&mut self, result: Result<(), Error>) {
+        match result {
+            Err(error) if !self.failing => {
+                self.failing = true;
+                tracing::warn!("{} fails, trying again: {error}", self.what);
+            }
+            Ok(()) if self.failing => {
+                self.failing = false;
+                tracing::info!("{} works again", self.what);
+            }
+            _ => {}
+        }
     }
 }
 
 async fn renew<S>(run: &Run<S>, connection: &mut Connection, lease: Duration) -> Result<(), Error> {
     let half_gone = Instant::now() + lease / 2;
     for batch in run.window.ending_before(half_gone).chunks(BATCH) {
-        let sent = Instant::now();
+        // Taken before the renewal is sent: never later than the deadline in the row.
+        let deadline = Instant::now() + lease;
         let renewed = call!(*connection, "renewing leases", |session| session
             .renew(batch, lease))?;
-        for id in &renewed.moved {
-            run.window.extend(*id, sent + lease);
-        }
-        for (id, _) in batch {
-            if !renewed.moved.contains(id) && !renewed.locked.contains(id) {
-                run.window.taken(*id);
+        for lease in batch {
+            if renewed.moved.contains(lease) {
+                run.window.extend(*lease, deadline);
+            } else if renewed.locked.contains(lease) {
+                run.window.extend_settling(*lease, deadline);
+            } else {
+                run.window.taken(*lease);
             }
         }
     }

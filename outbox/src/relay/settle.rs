@@ -8,6 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::{
     Run,
@@ -20,8 +21,9 @@ use crate::store::{Fault, Settlement, Verdict, fault};
 /// The knee of the batch size.
 const BATCH: usize = 500;
 
-/// How long a row that can't be settled now waits for its next try.
-const AGAIN: Duration = Duration::from_millis(200);
+/// How long a row that can't be settled now (somebody has it locked, or a trigger refuses it) waits
+/// for its next try. Each try may cost the others the wait for its lock, so it is not too often.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Stands in the error column where the error's own text was refused by the database.
 const UNSTORABLE: &str = "the attempt failed; the text of its error could not be stored";
@@ -42,7 +44,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(
         stuck: Vec::new(),
         backoff: Backoff::default(),
     };
-    // Past the grace nobody waits for a settle any more, not even for one that is under way.
+    // When nobody waits for a settle any more, one that is under way is dropped with its connection.
     let _ = done.run_until_cancelled(settler.settle()).await;
     settler.connection.close().await;
 }
@@ -60,36 +62,24 @@ struct Settler<'a, S: 'static> {
 impl<S: Send + Sync + 'static> Settler<'_, S> {
     async fn settle(&mut self) {
         loop {
-            self.gather().await;
+            self.wait().await;
             let now = Instant::now();
-            let mut batch = Vec::with_capacity(self.queue.len().min(BATCH));
-            while batch.len() < BATCH
-                && let Some(settlement) = self.queue.pop_front()
-            {
-                // A settle that could not reach the database in time is over, like its lease.
-                if self.run.window.holds(settlement.id, now) {
-                    batch.push(settlement);
-                } else {
-                    self.run.lost(settlement.id);
-                }
+            // A row that was stuck is tried alone: it must not spoil a batch again.
+            for settlement in self.due(now) {
+                self.settle_batch(self.still_held(vec![settlement], now))
+                    .await;
             }
-            if !batch.is_empty() {
-                self.settle_batch(batch).await;
+            while let Ok(settlement) = self.outcomes.try_recv() {
+                self.queue.push_back(settlement);
             }
+            let batch = self.batch();
+            let batch = self.still_held(batch, now);
+            self.settle_batch(batch).await;
         }
     }
 
     /// Waits until there is something to settle.
-    async fn gather(&mut self) {
-        let now = Instant::now();
-        let due = self
-            .stuck
-            .extract_if(.., |(at, _)| *at <= now)
-            .map(|(_, settlement)| settlement);
-        self.queue.extend(due);
-        while let Ok(settlement) = self.outcomes.try_recv() {
-            self.queue.push_back(settlement);
-        }
+    async fn wait(&mut self) {
         if !self.queue.is_empty() {
             return;
         }
@@ -106,10 +96,41 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
         }
     }
 
+    fn due(&mut self, now: Instant) -> Vec<Settlement> {
+        let due = self.stuck.extract_if(.., |(at, _)| *at <= now);
+        due.map(|(_, settlement)| settlement).collect()
+    }
+
+    /// Takes a batch off the queue, in which no row stands twice.
+    fn batch(&mut self) -> Vec<Settlement> {
+        let (mut batch, mut ids) = (Vec::new(), HashSet::new());
+        while batch.len() < BATCH
+            && let Some(next) = self.queue.front()
+            && ids.insert(next.lease.0)
+        {
+            batch.extend(self.queue.pop_front());
+        }
+        batch
+    }
+
+    /// A settle that could not reach the database in time is over, like its lease.
+    fn still_held(&self, batch: Vec<Settlement>, now: Instant) -> Vec<Settlement> {
+        let (held, over): (Vec<_>, Vec<_>) = batch
+            .into_iter()
+            .partition(|settlement| self.run.window.holds(settlement.lease, now));
+        for settlement in over {
+            self.run.lost(settlement.lease);
+        }
+        held
+    }
+
     /// Settles a batch; one that is refused is halved until the row that is to blame stands alone.
     async fn settle_batch(&mut self, batch: Vec<Settlement>) {
         let mut batches = vec![batch];
         while let Some(mut batch) = batches.pop() {
+            if batch.is_empty() {
+                continue;
+            }
             let keep = self.run.setup.config.keep_delivered;
             let error = match call!(self.connection, "settling messages", |session| session
                 .settle(&batch, keep))
@@ -123,21 +144,21 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
             };
             let fault = fault(&error);
             match (fault, batch.len()) {
-                (Fault::Connection, _) => {
+                (Fault::Connection | Fault::Busy, _) => {
                     tracing::warn!("outcomes can't be recorded, trying again: {error}");
                     self.queue.extend(batch);
                     self.queue.extend(batches.into_iter().flatten());
                     return tokio::time::sleep(self.backoff.next()).await;
                 }
-                (_, 2..) => {
+                (Fault::Locked | Fault::Refused, 2..) => {
                     let half = batch.split_off(batch.len() / 2);
                     batches.extend([half, batch]);
                 }
-                _ => {
+                (Fault::Locked | Fault::Refused, _) => {
                     let Some(mut settlement) = batch.pop() else {
                         continue;
                     };
-                    tracing::warn!(id = %settlement.id, "an outcome can't be recorded, trying again: {error}");
+                    tracing::warn!(id = %settlement.lease.0, "an outcome can't be recorded, trying again: {error}");
                     if fault == Fault::Refused && settlement.simplify() {
                         batches.push(vec![settlement]);
                     } else {
@@ -148,12 +169,12 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
         }
     }
 
-    fn acknowledge(&self, batch: &[Settlement], settled: &HashSet<uuid::Uuid>) {
+    fn acknowledge(&self, batch: &[Settlement], settled: &HashSet<Uuid>) {
         let tally = &self.run.tally;
-        for Settlement { id, verdict, .. } in batch {
-            if !settled.contains(id) {
-                self.run.lost(*id);
-            } else if self.run.window.remove(*id) {
+        for Settlement { lease, verdict } in batch {
+            if !settled.contains(&lease.0) {
+                self.run.lost(*lease);
+            } else if self.run.window.remove(*lease) {
                 let counter = match verdict {
                     Verdict::Delivered => &tally.delivered,
                     Verdict::Retry { .. } => &tally.retried,
@@ -176,27 +197,5 @@ impl Settlement {
             }
             _ => false,
         }
-    }
-}
-
-/// The longest error text that is kept, in bytes.
-const LONGEST_TEXT: usize = 2_000;
-
-/// An error's text as a database can store it: no U+0000, cut on a character's boundary.
-pub(super) fn storable(text: &str) -> String {
-    let cut = text.floor_char_boundary(LONGEST_TEXT);
-    text[..cut].replace('\0', "\u{fffd}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_cut_between_characters_and_keeps_no_nul() {
-        let text = format!("a\0{}", "ü".repeat(2_000));
-        let stored = storable(&text);
-        assert!(stored.starts_with("a\u{fffd}ü"));
-        assert!(stored.ends_with('ü') && stored.len() <= LONGEST_TEXT + 2);
     }
 }

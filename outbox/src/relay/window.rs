@@ -8,14 +8,15 @@ use std::{
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+
+use crate::store::LeaseId;
 
 /// All leases of one relay. A row is in here from its claim until its settle is acknowledged, or
 /// its lease is lost; whoever takes it out is the one to count it.
 #[derive(Debug)]
 pub(super) struct Window {
     size: usize,
-    leases: Mutex<HashMap<Uuid, Held>>,
+    leases: Mutex<HashMap<LeaseId, Held>>,
     /// Told whenever a row leaves.
     left: Notify,
 }
@@ -31,16 +32,14 @@ struct Held {
 /// never later than the one in the row, whatever the clocks say.
 #[derive(Debug, Clone)]
 pub(super) struct Lease {
-    pub(super) token: Uuid,
     pub(super) deadline: Arc<Mutex<Instant>>,
     /// Fires when a renewal finds the row in other hands.
     taken: CancellationToken,
 }
 
 impl Lease {
-    pub(super) fn new(token: Uuid, deadline: Instant) -> Self {
+    pub(super) fn new(deadline: Instant) -> Self {
         Self {
-            token,
             deadline: Arc::new(Mutex::new(deadline)),
             taken: CancellationToken::new(),
         }
@@ -74,7 +73,7 @@ impl Window {
         }
     }
 
-    pub(super) fn add(&self, id: Uuid, lease: Lease) {
+    pub(super) fn add(&self, id: LeaseId, lease: Lease) {
         locked(&self.leases).insert(
             id,
             Held {
@@ -84,14 +83,14 @@ impl Window {
         );
     }
 
-    pub(super) fn settling(&self, id: Uuid) {
+    pub(super) fn settling(&self, id: LeaseId) {
         if let Some(held) = locked(&self.leases).get_mut(&id) {
             held.settling = true;
         }
     }
 
     /// Takes a row out. False if it was out already.
-    pub(super) fn remove(&self, id: Uuid) -> bool {
+    pub(super) fn remove(&self, id: LeaseId) -> bool {
         let there = locked(&self.leases).remove(&id).is_some();
         if there {
             self.left.notify_waiters();
@@ -101,6 +100,14 @@ impl Window {
 
     pub(super) fn is_empty(&self) -> bool {
         locked(&self.leases).is_empty()
+    }
+
+    /// Waits until no outcome is on its way any more.
+    pub(super) async fn settled(&self) {
+        let settling = || locked(&self.leases).values().any(|held| held.settling);
+        while settling() {
+            self.left(settling).await;
+        }
     }
 
     /// How many more rows fit.
@@ -124,24 +131,24 @@ impl Window {
     }
 
     /// The leases whose deadline comes before `until`.
-    pub(super) fn ending_before(&self, until: Instant) -> Vec<(Uuid, Uuid)> {
+    pub(super) fn ending_before(&self, until: Instant) -> Vec<LeaseId> {
         let leases = locked(&self.leases);
         leases
             .iter()
             .filter(|(_, held)| held.lease.deadline() < until)
-            .map(|(id, held)| (*id, held.lease.token))
+            .map(|(id, _)| *id)
             .collect()
     }
 
     /// Whether the row's lease is still good at `now`.
-    pub(super) fn holds(&self, id: Uuid, now: Instant) -> bool {
+    pub(super) fn holds(&self, id: LeaseId, now: Instant) -> bool {
         locked(&self.leases)
             .get(&id)
             .is_some_and(|held| held.lease.deadline() > now)
     }
 
     /// Moves a deadline on. A lease that is over stays over: its handler has been told already.
-    pub(super) fn extend(&self, id: Uuid, deadline: Instant) {
+    pub(super) fn extend(&self, id: LeaseId, deadline: Instant) {
         if let Some(held) = locked(&self.leases).get(&id) {
             let mut current = locked(&held.lease.deadline);
             if *current > Instant::now() {
@@ -150,9 +157,20 @@ impl Window {
         }
     }
 
+    /// A renewal found the row locked. While its own settle is under way that is what holds the lock,
+    /// which keeps others off better than a lease: it counts as renewed. The token still decides.
+    pub(super) fn extend_settling(&self, id: LeaseId, deadline: Instant) {
+        let settling = locked(&self.leases)
+            .get(&id)
+            .is_some_and(|held| held.settling);
+        if settling {
+            self.extend(id, deadline);
+        }
+    }
+
     /// A renewal did not find the row under this token any more. While its own settle is under way,
     /// that is what took it.
-    pub(super) fn taken(&self, id: Uuid) {
+    pub(super) fn taken(&self, id: LeaseId) {
         if let Some(held) = locked(&self.leases).get(&id).filter(|held| !held.settling) {
             held.lease.taken.cancel();
         }

@@ -9,22 +9,30 @@ use crate::{Error, error::Kind};
 pub(crate) enum Fault {
     /// The connection is gone or can't be trusted: make a new one.
     Connection,
-    /// Somebody holds a lock, or the transaction lost a race: try again.
-    Contention,
+    /// The whole database is busy: try again later.
+    Busy,
+    /// Somebody holds a row, or the statement lost a race for one: try with fewer rows.
+    Locked,
     /// The statement itself was refused.
     Refused,
 }
 
 pub(crate) fn fault(error: &Error) -> Fault {
-    match error.kind() {
-        Kind::Database { source, .. } if is_retryable(source) || is_cancelled(source) => {
-            Fault::Contention
-        }
-        Kind::Database {
-            source: Driver::Database(_),
-            ..
-        } if !error.is_connection() => Fault::Refused,
-        _ => Fault::Connection,
+    let Kind::Database { source, .. } = error.kind() else {
+        return Fault::Connection;
+    };
+    let Driver::Database(database) = source else {
+        return Fault::Connection;
+    };
+    let code = database.code().unwrap_or_default();
+    let sqlite = sqlite_code(&**database, &code).is_some();
+    match () {
+        () if is_connection(source) => Fault::Connection,
+        // One writer: whoever holds it, holds all rows.
+        () if is_retryable(source) && sqlite => Fault::Busy,
+        // 57014: the statement was cancelled, by our own limit or by an administrator's hand.
+        () if is_retryable(source) || (!sqlite && code == "57014") => Fault::Locked,
+        () => Fault::Refused,
     }
 }
 
@@ -40,12 +48,6 @@ pub(crate) fn is_retryable(error: &Driver) -> bool {
         Some(code) => matches!(code & 0xff, 5 | 6),
         None => matches!(&*code, "40001" | "40P01" | "55P03"),
     }
-}
-
-/// The server gave up on the statement, by our own limit or by an administrator's hand.
-fn is_cancelled(error: &Driver) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| code == "57014")
 }
 
 /// The table, its schema or one of its columns is not there.

@@ -28,7 +28,7 @@ pub use self::pool::DatabasePool;
 pub(crate) use self::{
     fault::{Fault, fault, is_connection, is_missing_table, is_retryable},
     migrate::{Version, compatible},
-    row::{Claimed, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
+    row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
     table::Table,
 };
 use crate::{
@@ -90,11 +90,11 @@ pub(crate) trait Session: Send + Sync {
     /// those that are still held but locked by somebody; all others are lost.
     fn renew<'a>(
         &'a mut self,
-        leases: &'a [(Uuid, Uuid)],
+        leases: &'a [LeaseId],
         lease: Duration,
     ) -> BoxFuture<'a, Result<Renewed, Error>>;
 
-    /// Settles a batch, each row only if it is still processing under its token. Returns the ids
+    /// Settles a batch, in which no row stands twice, each row only if it is still processing under its token. Returns the ids
     /// that were settled; the leases of the others are lost.
     fn settle<'a>(
         &'a mut self,
@@ -136,8 +136,8 @@ pub(crate) struct Claim {
 /// What became of the leases of one renewal.
 #[derive(Debug, Default)]
 pub(crate) struct Renewed {
-    pub(crate) moved: Vec<Uuid>,
-    pub(crate) locked: Vec<Uuid>,
+    pub(crate) moved: Vec<LeaseId>,
+    pub(crate) locked: Vec<LeaseId>,
 }
 
 /// The rendered SQL of one outbox for each database.

@@ -69,11 +69,14 @@ pub(crate) struct TakenOver {
     pub(crate) waiting: bool,
 }
 
+/// A row's id and the token of one claim on it. A relay may take over a row that it still holds under
+/// an older token; those are two leases, and the older one is over.
+pub(crate) type LeaseId = (Uuid, Uuid);
+
 /// The end of one claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Settlement {
-    pub(crate) id: Uuid,
-    pub(crate) token: Uuid,
+    pub(crate) lease: LeaseId,
     pub(crate) verdict: Verdict,
 }
 
@@ -97,6 +100,8 @@ pub(crate) struct RouteCount {
     pub(crate) version: i32,
     pub(crate) state: MessageState,
     pub(crate) rows: u64,
+    /// Some of them wait for a relay: pending, or processing under a lease that has lapsed.
+    pub(crate) waiting: bool,
     /// Age of the oldest due pending row.
     pub(crate) oldest_due: Option<Duration>,
     pub(crate) served: bool,
@@ -104,11 +109,6 @@ pub(crate) struct RouteCount {
 
 pub(super) fn count(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(if value < 0 { 0 } else { u32::MAX })
-}
-
-/// A count as the integer that both databases store; a count never gets near its end.
-pub(super) fn stored(value: u32) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }
 
 /// The routes as the register of relays stores them: `[["topic", version], ...]`.

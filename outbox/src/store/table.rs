@@ -44,16 +44,28 @@ impl Table {
         self.schema.as_deref()
     }
 
-    /// Puts the names into SQL written for the default ones: `"public"` (or `"main"`) becomes the
-    /// schema, and the prefix `"outbox` of every other name the table's name.
+    /// Puts the names into SQL written for the default ones: of the quoted names, the default schema
+    /// becomes this one's, and the prefix `outbox` the table's name.
     ///
-    /// Plain replacement is safe because [`parse`](Self::parse) lets no quote through.
+    /// One pass, so that no name is taken for another; [`parse`](Self::parse) lets no quote through.
     pub(crate) fn render(&self, sql: &str, default_schema: &str) -> String {
-        let sql = match &self.schema {
-            Some(schema) => sql.replace(&format!("\"{default_schema}\""), &format!("\"{schema}\"")),
-            None => sql.to_owned(),
-        };
-        sql.replace("\"outbox", &format!("\"{}", self.name))
+        let schema = self.schema.as_deref().unwrap_or(default_schema);
+        let mut rendered = String::with_capacity(sql.len() + 64);
+        for (n, part) in sql.split('"').enumerate() {
+            if n > 0 {
+                rendered.push('"');
+            }
+            let quoted = n % 2 == 1;
+            match part.strip_prefix("outbox") {
+                _ if quoted && part == default_schema => rendered.push_str(schema),
+                Some(rest) if quoted => {
+                    rendered.push_str(&self.name);
+                    rendered.push_str(rest);
+                }
+                _ => rendered.push_str(part),
+            }
+        }
+        rendered
     }
 }
 

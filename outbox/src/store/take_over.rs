@@ -10,7 +10,8 @@ pub(super) struct Plan {
     pub(super) run: Vec<Run>,
     pub(super) alone: bool,
     pub(super) waiting: bool,
-    dead: Vec<(Uuid, u32, u32)>,
+    /// Each with its attempts.
+    dead: Vec<(Uuid, u32)>,
 }
 
 /// A lapsed row that is run again.
@@ -33,7 +34,7 @@ impl Plan {
                     before: unsettled,
                     unsettled: unsettled + 1,
                 }),
-                TakeOver::Dead => plan.dead.push((id, attempts, unsettled)),
+                TakeOver::Dead => plan.dead.push((id, attempts)),
                 TakeOver::Alone if alone && !plan.alone => {
                     // Nobody else in this round; the others' leases have lapsed, so they can wait.
                     plan.alone = true;
@@ -62,7 +63,7 @@ impl Plan {
     /// The rows to give up, by the reason to write down.
     pub(super) fn dead_by_text(&self) -> impl Iterator<Item = (String, Vec<Uuid>)> {
         let mut by_text: Vec<(String, Vec<Uuid>)> = Vec::new();
-        for &(id, attempts, _) in &self.dead {
+        for &(id, attempts) in &self.dead {
             let text = format!(
                 "gave up after {attempts} attempts: the last one ended without a word \
                  (its relay died, or lost the lease)"

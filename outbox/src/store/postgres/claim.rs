@@ -1,20 +1,13 @@
 //! Probe, claim and take-over.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::sync::Arc;
 
 use sqlx::{Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
-    super::{
-        Claim, Claimed, Probe, Route, TakenOver,
-        row::{count, stored},
-        take_over::Plan,
-    },
-    Connected,
+    super::{Claim, Claimed, Probe, Route, TakenOver, row::count, take_over::Plan},
+    Connected, error_added, stored, time,
 };
 use crate::{Error, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
@@ -60,7 +53,7 @@ WHERE o.id = ANY(ARRAY(
         LIMIT $3
         FOR UPDATE SKIP LOCKED))
     AND o.state = 'pending' AND o.unsettled = 0
-RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts, o.unsettled,
+RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
     (extract(epoch FROM o.created_at) * 1000000)::bigint,
     (extract(epoch FROM o.available_at) * 1000000)::bigint"#;
 
@@ -79,19 +72,21 @@ SET state = 'processing', attempts = o.attempts + 1, unsettled = taken.unsettled
 FROM unnest($1::uuid[], $2::int[]) AS taken (id, unsettled)
 WHERE o.id = taken.id AND o.unsettled > 0 AND o.state IN ('pending', 'processing')
     AND o.leased_until <= statement_timestamp()
-RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts, o.unsettled,
+RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
     (extract(epoch FROM o.created_at) * 1000000)::bigint,
     (extract(epoch FROM o.available_at) * 1000000)::bigint"#;
 
-const GIVE_UP: &str = r#"
+const GIVE_UP: &str = concat!(
+    r#"
 UPDATE "public"."outbox" AS o
 SET state = 'dead', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp(),
-    errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
-        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
-            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', $2::text))
+    "#,
+    error_added!("$2::text"),
+    r#"
 WHERE o.id = ANY($1::uuid[]) AND o.unsettled > 0 AND o.state IN ('pending', 'processing')
     AND o.leased_until <= statement_timestamp()
-RETURNING o.id"#;
+RETURNING o.id"#
+);
 
 impl Statements {
     pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
@@ -242,15 +237,11 @@ fn claimed(
                 headers: row.try_get(3)?,
                 attempts: count(row.try_get::<i32, _>(4)?.into()),
                 unsettled_before: unsettled_before(id),
-                created_at: time(row.try_get(6)?),
-                available_at: row.try_get(7)?,
+                created_at: time(row.try_get(5)?),
+                available_at: row.try_get(6)?,
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
     claimed.sort_by_key(|row| (row.available_at, row.id));
     Ok(claimed)
-}
-
-pub(super) fn time(micros: i64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }

@@ -6,7 +6,10 @@ mod operate;
 mod publish;
 mod settle;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use futures_util::future::BoxFuture;
 use sqlx::{
@@ -17,10 +20,24 @@ use uuid::Uuid;
 
 pub(super) use self::publish::insert;
 use super::{
-    Claim, Claimed, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
+    Claim, Claimed, LeaseId, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
     TakenOver, Version,
 };
 use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
+
+/// Appends a failure to the last nine; its text is an SQL expression.
+macro_rules! error_added {
+    ($text:literal) => {
+        concat!(
+            "errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
+        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
+            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', ",
+            $text,
+            "))"
+        )
+    };
+}
+use error_added;
 
 /// The rendered SQL of one outbox.
 #[derive(Debug)]
@@ -81,6 +98,16 @@ fn query(
     sqlx::query(AssertSqlSafe(Arc::clone(sql))).persistent(!outbox.settings().pooler)
 }
 
+/// A count as the integer that the columns are; a count never gets near its end.
+fn stored(value: u32) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+/// Microseconds since 1970.
+fn time(micros: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
 impl Store for Postgres {
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(migrate::migrate(self))
@@ -131,7 +158,7 @@ struct Connected {
 }
 
 /// The longest wait for the lock of a row that is being settled.
-const SETTLE_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+const SETTLE_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Connected {
     fn new(outbox: &Outbox, connection: PgConnection, timeout: Duration) -> Self {
@@ -193,7 +220,7 @@ impl Session for Connected {
 
     fn renew<'a>(
         &'a mut self,
-        leases: &'a [(Uuid, Uuid)],
+        leases: &'a [LeaseId],
         lease: Duration,
     ) -> BoxFuture<'a, Result<Renewed, Error>> {
         Box::pin(settle::renew(self, leases, lease))

@@ -10,8 +10,7 @@ use super::{
         Route, RouteCount,
         row::{count, routes_json},
     },
-    Connected, Postgres,
-    claim::time,
+    Connected, Postgres, time,
 };
 use crate::{
     DeadLetter, Error, MessageState, dead_letters::failures, error::Doing as _, publish::to_micros,
@@ -29,6 +28,7 @@ pub(super) struct Statements {
 
 const STATS: &str = r#"
 SELECT o.topic, o.version, o.state, count(*),
+    count(*) FILTER (WHERE o.state = 'pending' OR (o.state = 'processing' AND o.leased_until <= statement_timestamp())),
     (extract(epoch FROM statement_timestamp() - min(o.available_at)
         FILTER (WHERE o.state = 'pending' AND o.available_at <= statement_timestamp())) * 1000000)::bigint,
     EXISTS (
@@ -93,10 +93,11 @@ pub(super) async fn stats(store: &Postgres, alive: Duration) -> Result<Vec<Route
             version: row.try_get(1)?,
             state: MessageState::parse(row.try_get(2)?).unwrap_or(MessageState::Pending),
             rows: u64::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0),
+            waiting: row.try_get::<i64, _>(4)? > 0,
             oldest_due: row
-                .try_get::<Option<i64>, _>(4)?
+                .try_get::<Option<i64>, _>(5)?
                 .map(|age| Duration::from_micros(age.max(0).unsigned_abs())),
-            served: row.try_get(5)?,
+            served: row.try_get(6)?,
         })
     });
     counts.collect::<Result<_, sqlx::Error>>().doing(DOING)

@@ -6,8 +6,8 @@ use sqlx::{PgConnection, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
-    super::{Renewed, Settlement, Verdict, row::stored},
-    Connected,
+    super::{LeaseId, Renewed, Settlement, Verdict},
+    Connected, error_added, stored,
 };
 use crate::{Error, Outbox, error::Doing as _, publish::to_micros};
 
@@ -24,7 +24,7 @@ pub(super) struct Statements {
 /// A row that somebody has locked is skipped and reported as such: its lease may still be ours.
 const RENEW: &str = r#"
 WITH held AS MATERIALIZED (
-    SELECT o.id FROM unnest($1::uuid[], $2::uuid[]) AS lease (id, token)
+    SELECT o.id, o.token FROM unnest($1::uuid[], $2::uuid[]) AS lease (id, token)
     JOIN "public"."outbox" AS o ON o.id = lease.id
     WHERE o.token = lease.token AND o.state = 'processing'
 ), free AS MATERIALIZED (
@@ -39,11 +39,11 @@ WITH held AS MATERIALIZED (
     WHERE o.id = ANY(ARRAY(SELECT id FROM free)) AND o.token = ANY($2::uuid[]) AND o.state = 'processing'
     RETURNING o.id
 )
-SELECT held.id, moved.id IS NOT NULL FROM held LEFT JOIN moved ON moved.id = held.id"#;
+SELECT held.id, held.token, moved.id IS NOT NULL FROM held LEFT JOIN moved ON moved.id = held.id"#;
 
 /// Locks the rows that are still ours, in one order for everybody, and waits for them.
 macro_rules! settle {
-    ($arrays:literal, $columns:literal, $change:literal) => {
+    ($arrays:literal, $columns:literal, $($change:expr),+ $(,)?) => {
         concat!(
             "WITH ours AS MATERIALIZED (\n    SELECT o.id",
             $columns,
@@ -56,7 +56,7 @@ macro_rules! settle {
     FOR UPDATE OF o
 )
 "#,
-            $change,
+            $($change),+,
             r#"
     AND o.token = ANY($2::uuid[]) AND o.state = 'processing'
 RETURNING o.id"#
@@ -85,9 +85,9 @@ const RETRY: &str = settle!(
     r#"UPDATE "public"."outbox" AS o
 SET state = 'pending', unsettled = 0, token = NULL, leased_until = NULL,
     available_at = statement_timestamp() + ours.delay * interval '1 microsecond',
-    errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
-        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
-            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', ours.text))
+    "#,
+    error_added!("ours.text"),
+    r#"
 FROM ours
 WHERE o.id = ours.id"#
 );
@@ -97,9 +97,9 @@ const DEAD: &str = settle!(
     ", settled.text",
     r#"UPDATE "public"."outbox" AS o
 SET state = 'dead', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp(),
-    errors = (CASE WHEN jsonb_array_length(o.errors) >= 10 THEN o.errors - 0 ELSE o.errors END)
-        || jsonb_build_array(jsonb_build_object('attempt', o.attempts,
-            'at', (extract(epoch FROM statement_timestamp()) * 1000)::bigint, 'text', ours.text))
+    "#,
+    error_added!("ours.text"),
+    r#"
 FROM ours
 WHERE o.id = ours.id"#
 );
@@ -130,7 +130,7 @@ impl Statements {
 
 pub(super) async fn renew(
     session: &mut Connected,
-    leases: &[(Uuid, Uuid)],
+    leases: &[LeaseId],
     lease: Duration,
 ) -> Result<Renewed, Error> {
     const DOING: &str = "renewing leases";
@@ -147,10 +147,10 @@ pub(super) async fn renew(
 
     let mut renewed = Renewed::default();
     for row in &rows {
-        let id = row.try_get(0).doing(DOING)?;
-        match row.try_get(1).doing(DOING)? {
-            true => renewed.moved.push(id),
-            false => renewed.locked.push(id),
+        let lease = (row.try_get(0).doing(DOING)?, row.try_get(1).doing(DOING)?);
+        match row.try_get(2).doing(DOING)? {
+            true => renewed.moved.push(lease),
+            false => renewed.locked.push(lease),
         }
     }
     Ok(renewed)
@@ -187,7 +187,10 @@ struct Sorted<'a> {
 
 impl<'a> Sorted<'a> {
     fn add(&mut self, settlement: &'a Settlement) {
-        let Settlement { id, token, verdict } = settlement;
+        let Settlement {
+            lease: (id, token),
+            verdict,
+        } = settlement;
         match verdict {
             Verdict::Delivered => self.delivered.extend([(*id, *token)]),
             Verdict::Retry { delay, text } => {

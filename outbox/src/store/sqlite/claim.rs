@@ -1,9 +1,6 @@
 //! Probe, claim and take-over.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::sync::Arc;
 
 use serde_json::json;
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
@@ -16,7 +13,7 @@ use super::{
         take_over::Plan,
     },
     Connected, now,
-    settle::{millis, uuid},
+    values::{millis, time, uuid},
 };
 use crate::{Error, error::Doing as _, lifecycle::Retry};
 
@@ -62,7 +59,7 @@ WHERE id IN (
         ORDER BY available_at, id
         LIMIT ?3)
     AND state = 'pending' AND unsettled = 0
-RETURNING id, key, payload, headers, attempts, unsettled, created_at, available_at"#
+RETURNING id, key, payload, headers, attempts, created_at, available_at"#
 );
 
 const LAPSED: &str = concat!(
@@ -90,7 +87,7 @@ WHERE o.id = taken.value->>0 AND o.unsettled > 0 AND o.state IN ('pending', 'pro
     AND o.leased_until <= "#,
     now!(),
     r#"
-RETURNING id, key, payload, headers, attempts, unsettled, created_at, available_at"#
+RETURNING id, key, payload, headers, attempts, created_at, available_at"#
 );
 
 const GIVE_UP: &str = concat!(
@@ -259,15 +256,11 @@ fn claimed(
                 headers: row.try_get(3)?,
                 attempts: count(row.try_get(4)?),
                 unsettled_before: unsettled_before(id),
-                created_at: time(row.try_get(6)?),
-                available_at: row.try_get(7)?,
+                created_at: time(row.try_get(5)?),
+                available_at: row.try_get(6)?,
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
     claimed.sort_by_key(|row| (row.available_at, row.id));
     Ok(claimed)
-}
-
-pub(super) fn time(millis: i64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

@@ -6,6 +6,7 @@ mod operate;
 mod publish;
 mod settle;
 mod turn;
+mod values;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +20,7 @@ use uuid::Uuid;
 pub(super) use self::publish::insert;
 use self::turn::Turn;
 use super::{
-    Claim, Claimed, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
+    Claim, Claimed, LeaseId, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
     TakenOver, Version,
 };
 use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
@@ -198,7 +199,7 @@ impl Session for Connected {
 
     fn renew<'a>(
         &'a mut self,
-        leases: &'a [(Uuid, Uuid)],
+        leases: &'a [LeaseId],
         lease: Duration,
     ) -> BoxFuture<'a, Result<Renewed, Error>> {
         Box::pin(settle::renew(self, leases, lease))

@@ -10,10 +10,8 @@ use super::{
         Route, RouteCount,
         row::{count, routes_json},
     },
-    Connected, Sqlite,
-    claim::time,
-    now,
-    settle::{millis, uuid},
+    Connected, Sqlite, now,
+    values::{millis, time, uuid},
 };
 use crate::{DeadLetter, Error, MessageState, dead_letters::failures, error::Doing as _};
 
@@ -30,7 +28,10 @@ pub(super) struct Statements {
 const STATS: &str = concat!(
     r#"
 SELECT o.topic, o.version, o.state, count(*),
-    "#,
+    count(*) FILTER (WHERE o.state = 'pending' OR (o.state = 'processing' AND o.leased_until <= "#,
+    now!(),
+    ")),
+    ",
     now!(),
     " - min(o.available_at) FILTER (WHERE o.state = 'pending' AND o.available_at <= ",
     now!(),
@@ -97,10 +98,11 @@ pub(super) async fn stats(store: &Sqlite, alive: Duration) -> Result<Vec<RouteCo
             version: row.try_get(1)?,
             state: MessageState::parse(row.try_get(2)?).unwrap_or(MessageState::Pending),
             rows: u64::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0),
+            waiting: row.try_get::<i64, _>(4)? > 0,
             oldest_due: row
-                .try_get::<Option<i64>, _>(4)?
+                .try_get::<Option<i64>, _>(5)?
                 .map(|age| Duration::from_millis(age.max(0).unsigned_abs())),
-            served: row.try_get(5)?,
+            served: row.try_get(6)?,
         })
     });
     counts.collect::<Result<_, sqlx::Error>>().doing(DOING)

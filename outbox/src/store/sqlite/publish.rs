@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{
     super::insert::{self as chunks, Existing, Writer},
     now,
-    settle::uuid,
+    values::uuid,
 };
 use crate::{Error, MessageState, Outbox, Published, error::Doing as _, publish::Envelope};
 

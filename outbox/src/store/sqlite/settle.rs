@@ -3,14 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
-    super::{Renewed, Settlement, Verdict},
+    super::{LeaseId, Renewed, Settlement, Verdict},
     Connected, now,
+    values::{millis, uuid},
 };
-use crate::{Error, Outbox, error::Doing as _, publish::to_micros};
+use crate::{Error, Outbox, error::Doing as _};
 
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -30,7 +31,7 @@ SET leased_until = "#,
     r#" + ?2
 FROM json_each(?1) AS lease
 WHERE o.id = lease.value->>0 AND o.token = lease.value->>1 AND o.state = 'processing'
-RETURNING id"#
+RETURNING id, token"#
 );
 
 const DELETE: &str = r#"
@@ -103,7 +104,7 @@ impl Statements {
 
 pub(super) async fn renew(
     session: &mut Connected,
-    leases: &[(Uuid, Uuid)],
+    leases: &[LeaseId],
     lease: Duration,
 ) -> Result<Renewed, Error> {
     const DOING: &str = "renewing leases";
@@ -117,8 +118,8 @@ pub(super) async fn renew(
     tx.commit().await.doing(DOING)?;
     let moved = rows
         .iter()
-        .map(|row| uuid(row, 0))
-        .collect::<Result<_, _>>()
+        .map(|row| Ok((uuid(row, 0)?, uuid(row, 1)?)))
+        .collect::<Result<_, sqlx::Error>>()
         .doing(DOING)?;
     Ok(Renewed {
         moved,
@@ -159,7 +160,10 @@ struct Sorted {
 
 impl Sorted {
     fn add(&mut self, settlement: &Settlement) {
-        let Settlement { id, token, verdict } = settlement;
+        let Settlement {
+            lease: (id, token),
+            verdict,
+        } = settlement;
         match verdict {
             Verdict::Delivered => self.delivered.push(json!([id, token])),
             Verdict::Retry { delay, text } => {
@@ -203,14 +207,4 @@ impl Sorted {
         }
         Ok(rows)
     }
-}
-
-pub(super) fn uuid(row: &SqliteRow, column: usize) -> Result<Uuid, sqlx::Error> {
-    let text: &str = row.try_get(column)?;
-    Uuid::parse_str(text).map_err(|error| sqlx::Error::Decode(Box::new(error)))
-}
-
-/// Milliseconds, rounded up: never earlier than asked for.
-pub(super) fn millis(duration: Duration) -> i64 {
-    (to_micros(duration).saturating_add(999)) / 1_000
 }
