@@ -1,0 +1,90 @@
+//! The child process of the conformance suite: `worker ROLE URL [ARGUMENT...]`.
+
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+use outbox::Relay;
+use outbox_tests::{
+    Call, Db, Lab, each,
+    lab::{ALL, Task},
+    wait::millis,
+    worker::{Entry, HOLD, POISON},
+};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    std::thread::spawn(end_with_the_test);
+    let mut arguments = std::env::args().skip(1);
+    let mut next = || arguments.next().expect("worker ROLE URL [ARGUMENT...]");
+    let (role, url) = (next(), next());
+    let db = Db::open(&url).await;
+    match role.as_str() {
+        "migrate" => each!(db, pool => outbox::migrate(pool).await).expect("migrates"),
+        "publish" => {
+            let task = Task::named(&next());
+            let delay = millis(number(&next()));
+            let mut tx = db.begin().await;
+            task.publication()
+                .delay(delay)
+                .publish(&mut tx)
+                .await
+                .expect("publishes");
+            tx.commit().await;
+        }
+        "relay" => {
+            let log = PathBuf::from(next());
+            let lease = millis(number(&next()));
+            let [max_attempts, concurrency, window] = [next(), next(), next()];
+            let lab = Lab::new(move |call| handle(call, log.clone()));
+            let relay = each!(db, pool => Relay::builder(pool, &ALL)
+                .state(lab)
+                .poll_interval(millis(50))
+                .lease(lease)
+                .max_attempts(number(&max_attempts))
+                .concurrency(number(&concurrency))
+                .window(number(&window))
+                .backoff(millis(20), millis(50))
+                .build()
+                .await)
+            .expect("the relay's settings are right");
+            relay
+                .run_until(std::future::pending())
+                .await
+                .expect("the relay runs");
+        }
+        role => panic!("no role {role}"),
+    }
+}
+
+/// The test holds the other end of the standard input and never writes to it.
+fn end_with_the_test() {
+    // An error means the same as the end.
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    std::process::exit(1);
+}
+
+async fn handle(call: Call, log: PathBuf) -> Result<(), outbox::HandlerError> {
+    let entry = |start| Entry {
+        start,
+        id: call.delivery.id(),
+        attempt: call.delivery.attempt(),
+        name: call.name.clone(),
+        process: std::process::id(),
+    };
+    entry(true).append(&log);
+    match call.name.as_str() {
+        POISON => {
+            // Its neighbours of the same batch get the time to start, so that they are in flight.
+            tokio::time::sleep(millis(20)).await;
+            std::process::abort();
+        }
+        HOLD => std::future::pending().await,
+        // A task's number is how long it takes.
+        _ => tokio::time::sleep(Duration::from_millis(call.number.unsigned_abs())).await,
+    }
+    entry(false).append(&log);
+    Ok(())
+}
+
+fn number<T: FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().expect("a number")
+}

@@ -1,0 +1,423 @@
+//! One fresh database per test.
+
+use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
+
+use outbox::{Message, Outbox, Published};
+use serde_json::Value;
+use sqlx::{
+    AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _, SqlitePool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use crate::{Tx, each};
+
+/// A database with the outbox's tables and nothing else. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum Db {
+    /// A database of its own on the server that `OUTBOX_TEST_POSTGRES` names.
+    Postgres(PostgresDb),
+    /// A file of its own.
+    Sqlite(SqliteDb),
+}
+
+/// See [`Db::Postgres`].
+#[derive(Debug, Clone)]
+pub struct PostgresDb {
+    /// The application's pool.
+    pub pool: PgPool,
+    server: String,
+    name: String,
+}
+
+/// See [`Db::Sqlite`].
+#[derive(Debug, Clone)]
+pub struct SqliteDb {
+    /// The application's pool.
+    pub pool: SqlitePool,
+    file: String,
+    folder: Option<Arc<tempfile::TempDir>>,
+}
+
+/// How many connections the application's pool may have.
+pub const POOL: u32 = 5;
+
+impl Db {
+    /// A fresh Postgres database, copied from one that this process has migrated.
+    pub async fn postgres() -> Self {
+        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+        let template = TEMPLATE
+            .get_or_init(|| async {
+                let db = PostgresDb::create(None).await;
+                outbox::migrate(&db.pool)
+                    .await
+                    .expect("the template is migrated");
+                db.pool.close().await;
+                db.name
+            })
+            .await;
+        Self::Postgres(PostgresDb::create(Some(template)).await)
+    }
+
+    /// A fresh SQLite file.
+    pub async fn sqlite() -> Self {
+        let db = SqliteDb::create().await;
+        outbox::migrate(&db.pool)
+            .await
+            .expect("the file is migrated");
+        Self::Sqlite(db)
+    }
+
+    /// Another database of the same kind, without any table.
+    pub async fn empty(&self) -> Self {
+        match self {
+            Self::Postgres(_) => Self::Postgres(PostgresDb::create(None).await),
+            Self::Sqlite(_) => Self::Sqlite(SqliteDb::create().await),
+        }
+    }
+
+    /// The database that [`url`](Self::url) named in another process.
+    pub async fn open(url: &str) -> Self {
+        match url.strip_prefix("sqlite://") {
+            Some(file) => Self::Sqlite(SqliteDb {
+                pool: SqliteDb::pool(file, POOL).await,
+                file: file.to_owned(),
+                folder: None,
+            }),
+            None => {
+                let pool = PostgresDb::pool(
+                    PgConnectOptions::from_str(url).expect("a URL of Postgres"),
+                    POOL,
+                );
+                Self::Postgres(PostgresDb {
+                    pool,
+                    server: url.to_owned(),
+                    name: String::new(),
+                })
+            }
+        }
+    }
+
+    /// The same database through another pool of so many connections.
+    pub async fn another_pool(&self, connections: u32) -> Self {
+        match self {
+            Self::Postgres(db) => {
+                let pool = PostgresDb::pool((*db.pool.connect_options()).clone(), connections);
+                Self::Postgres(PostgresDb { pool, ..db.clone() })
+            }
+            Self::Sqlite(db) => Self::Sqlite(SqliteDb {
+                pool: SqliteDb::pool(&db.file, connections).await,
+                ..db.clone()
+            }),
+        }
+    }
+
+    /// The same Postgres database through a pool whose sessions start with these settings.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has none.
+    #[must_use]
+    pub fn with_settings(&self, settings: &[(&str, &str)]) -> Self {
+        let Self::Postgres(db) = self else {
+            panic!("SQLite has no settings of a session")
+        };
+        let options = (*db.pool.connect_options())
+            .clone()
+            .options(settings.iter().copied());
+        Self::Postgres(PostgresDb {
+            pool: PostgresDb::pool(options, POOL),
+            ..db.clone()
+        })
+    }
+
+    /// The same Postgres database as another role.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has none.
+    #[must_use]
+    pub fn as_role(&self, role: &str) -> Self {
+        let Self::Postgres(db) = self else {
+            panic!("SQLite has no roles")
+        };
+        let options = (*db.pool.connect_options()).clone().username(role);
+        Self::Postgres(PostgresDb {
+            pool: PostgresDb::pool(options, POOL),
+            ..db.clone()
+        })
+    }
+
+    /// How a child process finds this database.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match self {
+            Self::Postgres(db) => with_name(&db.server, &db.name),
+            Self::Sqlite(db) => format!("sqlite://{}", db.file),
+        }
+    }
+
+    /// Drops the database at the end of a test that passed; that of a failed test stays to be looked at.
+    pub async fn remove(self) {
+        match self {
+            Self::Postgres(db) => {
+                db.pool.close().await;
+                let mut admin = PostgresDb::admin(&db.server).await;
+                let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", db.name);
+                sqlx::raw_sql(AssertSqlSafe(drop))
+                    .execute(&mut admin)
+                    .await
+                    .expect("the database is dropped");
+            }
+            Self::Sqlite(db) => db.pool.close().await,
+        }
+    }
+
+    /// Begins a transaction, as a publisher of this database should.
+    pub async fn begin(&self) -> Tx {
+        match self {
+            Self::Postgres(db) => {
+                Tx::Postgres(db.pool.begin().await.expect("a transaction begins"))
+            }
+            // A deferred transaction that reads before it writes can't wait for another writer.
+            Self::Sqlite(db) => Tx::Sqlite(
+                db.pool
+                    .begin_with("BEGIN IMMEDIATE")
+                    .await
+                    .expect("a transaction begins"),
+            ),
+        }
+    }
+
+    /// Publishes and commits.
+    pub async fn publish<M: Message>(&self, message: &M) -> Published {
+        self.publish_to(&Outbox::default(), message).await
+    }
+
+    /// Publishes to this outbox and commits.
+    pub async fn publish_to<M: Message>(&self, outbox: &Outbox, message: &M) -> Published {
+        let mut tx = self.begin().await;
+        let published = outbox
+            .publish(message, &mut tx)
+            .await
+            .expect("the message is published");
+        tx.commit().await;
+        published
+    }
+
+    /// Publishes many and commits.
+    pub async fn publish_all<M: Message>(&self, messages: &[M]) -> Vec<Uuid> {
+        let publications = messages.iter().map(outbox::Publish::publication);
+        let mut tx = self.begin().await;
+        let published = Outbox::default()
+            .publish_all(publications, &mut tx)
+            .await
+            .expect("all are published");
+        tx.commit().await;
+        published.into_iter().map(|one| one.id).collect()
+    }
+
+    /// Runs one or more statements; the number of rows that they changed.
+    pub async fn execute(&self, sql: &str) -> u64 {
+        let run = each!(self, pool => sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(pool).await
+            .map(|done| done.rows_affected()));
+        run.unwrap_or_else(|error| panic!("{error}: {sql}"))
+    }
+
+    /// The one value of a query.
+    pub async fn scalar(&self, sql: &str) -> i64 {
+        let found = each!(self, pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(pool).await);
+        found.unwrap_or_else(|error| panic!("{error}: {sql}"))
+    }
+
+    /// How many rows of the outbox fulfil a condition.
+    pub async fn count(&self, condition: &str) -> i64 {
+        self.scalar(&format!("SELECT count(*) FROM outbox WHERE {condition}"))
+            .await
+    }
+
+    /// The row of this id.
+    pub async fn row(&self, id: Uuid) -> Option<Row> {
+        self.rows(&format!("id = {}", self.uuid(id))).await.pop()
+    }
+
+    /// The rows of the outbox that fulfil a condition, by id.
+    pub async fn rows(&self, condition: &str) -> Vec<Row> {
+        let millis = |column| format!("{} AS {column}", self.as_millis(column));
+        let sql = format!(
+            "SELECT CAST(id AS text) AS id, topic, CAST(version AS bigint) AS version, key, \
+             CAST(payload AS text) AS payload, CAST(headers AS text) AS headers, state, \
+             CAST(attempts AS bigint) AS attempts, CAST(unsettled AS bigint) AS unsettled, \
+             CAST(token AS text) AS token, dedup_key, CAST(errors AS text) AS errors, \
+             CAST(redrives AS bigint) AS redrives, {}, {}, {}, {} FROM outbox WHERE {condition} ORDER BY id",
+            millis("available_at"),
+            millis("leased_until"),
+            millis("created_at"),
+            millis("settled_at"),
+        );
+        each!(self, pool => {
+            let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(pool).await.expect("the rows are read");
+            rows.iter()
+                .map(|row| Row {
+                    id: row.get::<&str, _>("id").parse().expect("an id is a UUID"),
+                    topic: row.get("topic"),
+                    version: row.get("version"),
+                    key: row.get("key"),
+                    payload: row.get("payload"),
+                    headers: row.get("headers"),
+                    state: row.get("state"),
+                    attempts: row.get("attempts"),
+                    unsettled: row.get("unsettled"),
+                    token: row.get("token"),
+                    dedup_key: row.get("dedup_key"),
+                    errors: serde_json::from_str(row.get("errors")).expect("errors are JSON"),
+                    redrives: row.get("redrives"),
+                    available_at: row.get("available_at"),
+                    leased_until: row.get("leased_until"),
+                    created_at: row.get("created_at"),
+                    settled_at: row.get("settled_at"),
+                })
+                .collect()
+        })
+    }
+}
+
+/// A row of the outbox; times are milliseconds since 1970 by the database's clock.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the table's columns, which its DDL explains"
+)]
+pub struct Row {
+    pub id: Uuid,
+    pub topic: String,
+    pub version: i64,
+    pub key: Option<String>,
+    pub payload: String,
+    pub headers: Option<String>,
+    pub state: String,
+    pub attempts: i64,
+    pub unsettled: i64,
+    pub token: Option<String>,
+    pub dedup_key: Option<String>,
+    pub errors: Vec<Value>,
+    pub redrives: i64,
+    pub available_at: i64,
+    pub leased_until: Option<i64>,
+    pub created_at: i64,
+    pub settled_at: Option<i64>,
+}
+
+impl Row {
+    /// The texts of the failures, oldest first.
+    #[must_use]
+    pub fn texts(&self) -> Vec<&str> {
+        self.errors
+            .iter()
+            .map(|error| error["text"].as_str().expect("a failure has a text"))
+            .collect()
+    }
+
+    /// The text of the latest failure.
+    #[must_use]
+    pub fn last_text(&self) -> &str {
+        self.texts().last().copied().expect("there is a failure")
+    }
+}
+
+impl PostgresDb {
+    async fn create(template: Option<&str>) -> Self {
+        let server = std::env::var("OUTBOX_TEST_POSTGRES")
+            .expect("OUTBOX_TEST_POSTGRES names no server; run ./scripts/test, which starts one");
+        let name = format!("outbox_test_{}", Uuid::now_v7().simple());
+        let mut admin = Self::admin(&server).await;
+        let create = format!(
+            "CREATE DATABASE {name} TEMPLATE {}",
+            template.unwrap_or("template0")
+        );
+        sqlx::raw_sql(AssertSqlSafe(create))
+            .execute(&mut admin)
+            .await
+            .expect("the database is created");
+        admin.close().await.expect("the connection closes");
+        let options =
+            PgConnectOptions::from_str(&with_name(&server, &name)).expect("a URL of Postgres");
+        Self {
+            pool: Self::pool(options, POOL),
+            server,
+            name,
+        }
+    }
+
+    async fn admin(server: &str) -> PgConnection {
+        PgConnection::connect(server)
+            .await
+            .expect("the server of OUTBOX_TEST_POSTGRES answers")
+    }
+
+    /// The database's name, for `ALTER DATABASE`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
+        PgPoolOptions::new()
+            .max_connections(connections)
+            .connect_lazy_with(options)
+    }
+}
+
+/// The server's URL with another database in it.
+fn with_name(server: &str, name: &str) -> String {
+    if name.is_empty() {
+        return server.to_owned();
+    }
+    let (address, options) = match server.split_once('?') {
+        Some((address, options)) => (address, format!("?{options}")),
+        None => (server, String::new()),
+    };
+    let host = address
+        .rsplit_once('/')
+        .expect("the URL of OUTBOX_TEST_POSTGRES names a database")
+        .0;
+    format!("{host}/{name}{options}")
+}
+
+impl SqliteDb {
+    async fn create() -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("outbox-test")
+            .tempdir()
+            .expect("a temporary folder");
+        let file = folder.path().join("outbox.db").display().to_string();
+        Self {
+            pool: Self::pool(&file, POOL).await,
+            file,
+            folder: Some(Arc::new(folder)),
+        }
+    }
+
+    /// The folder that the file is in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder
+            .as_ref()
+            .expect("the file was created here")
+            .path()
+    }
+
+    async fn pool(file: &str, connections: u32) -> SqlitePool {
+        let options = SqliteConnectOptions::new()
+            .filename(file)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(Duration::from_secs(10));
+        SqlitePoolOptions::new()
+            .max_connections(connections)
+            .connect_lazy_with(options)
+    }
+}

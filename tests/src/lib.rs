@@ -1,0 +1,103 @@
+//! The harness of the conformance suite: one fresh database per test, on every database.
+//!
+//! A behaviour is written once, as `async fn name(db: Db)`, and listed once in
+//! [`on_every_database!`]; it then runs as `…::postgres::name` and `…::sqlite::name`.
+
+pub mod db;
+pub mod dialect;
+pub mod lab;
+pub mod tx;
+pub mod wait;
+pub mod worker;
+
+pub use self::{
+    db::{Db, Row},
+    lab::{Call, Lab},
+    tx::{Adapter, Tx},
+    wait::{Gate, eventually},
+};
+
+/// Makes a test of each behaviour, on every database or on one of them.
+///
+/// A behaviour that is in no list is an unused function, which the compiler reports.
+#[macro_export]
+macro_rules! on_every_database {
+    ($($name:ident),+ $(,)?) => {
+        $crate::on_every_database! { all: [$($name),+] }
+    };
+    (
+        all: [$($all:ident),* $(,)?]
+        $(, postgres: [$($postgres:ident),* $(,)?])?
+        $(, sqlite: [$($sqlite:ident),* $(,)?])? $(,)?
+    ) => {
+        mod postgres {
+            $($crate::on_every_database! { @test postgres $all })*
+            $($($crate::on_every_database! { @test postgres $postgres })*)?
+        }
+
+        mod sqlite {
+            $($crate::on_every_database! { @test sqlite $all })*
+            $($($crate::on_every_database! { @test sqlite $sqlite })*)?
+        }
+    };
+    (@test $database:ident $name:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let db = $crate::Db::$database().await;
+            super::$name(db.clone()).await;
+            db.remove().await;
+        }
+    };
+}
+
+/// Evaluates an expression with the pool of whichever database it is.
+#[macro_export]
+macro_rules! each {
+    ($db:expr, $pool:ident => $body:expr) => {
+        match &$db {
+            $crate::Db::Postgres(db) => {
+                let $pool = &db.pool;
+                $body
+            }
+            $crate::Db::Sqlite(db) => {
+                let $pool = &db.pool;
+                $body
+            }
+        }
+    };
+}
+
+/// Builds a relay that reacts fast, with the given settings on top:
+/// `relay!(db, LAB, lab; lease(secs(1)), concurrency(4))`.
+#[macro_export]
+macro_rules! relay {
+    ($db:expr, $router:expr, $state:expr $(; $($setting:ident($($value:expr),*)),* $(,)?)?) => {
+        $crate::try_relay!($db, $router, $state $(; $($setting($($value),*)),*)?).expect("the relay's settings are right")
+    };
+}
+
+/// Like [`relay!`], for settings that may be refused.
+#[macro_export]
+macro_rules! try_relay {
+    ($db:expr, $router:expr, $state:expr $(; $($setting:ident($($value:expr),*)),* $(,)?)?) => {
+        $crate::each!($db, pool => {
+            let builder = outbox::Relay::builder(pool, &$router)
+                .state($state.clone())
+                .poll_interval($crate::wait::millis(50))
+                .backoff($crate::wait::millis(20), $crate::wait::millis(50))
+                .grace($crate::wait::secs(5));
+            $($(let builder = builder.$setting($($value),*);)*)?
+            builder.build().await
+        })
+    };
+}
+
+/// The size of a test that has a long version, run by `scripts/test --full`.
+#[must_use]
+pub fn scaled(normal: usize, full: usize) -> usize {
+    if std::env::var_os("OUTBOX_TEST_FULL").is_some() {
+        full
+    } else {
+        normal
+    }
+}

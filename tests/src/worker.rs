@@ -1,0 +1,297 @@
+//! Child processes: relays that can be killed, publishers with another clock, migrators.
+
+use std::{
+    fmt,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use uuid::Uuid;
+
+use crate::{Db, wait::millis};
+
+/// How to start child processes on one database. They share one log file.
+#[derive(Debug)]
+pub struct Workers {
+    binary: &'static str,
+    url: String,
+    folder: tempfile::TempDir,
+}
+
+/// A running child process; killed when dropped.
+pub struct Worker(Child);
+
+/// What a relay in a child process is built with.
+#[derive(Debug, Clone)]
+#[expect(
+    missing_docs,
+    reason = "the fields are the builder's settings of the same names"
+)]
+pub struct Settings {
+    pub lease: Duration,
+    pub max_attempts: u32,
+    pub concurrency: usize,
+    pub window: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(1),
+            max_attempts: 10,
+            concurrency: 64,
+            window: 256,
+        }
+    }
+}
+
+/// A line of the log: a handler's start or finish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Whether the handler started (or finished).
+    pub start: bool,
+    /// The message.
+    pub id: Uuid,
+    /// Which attempt it was.
+    pub attempt: u32,
+    /// The message's name.
+    pub name: String,
+    /// The process that ran it.
+    pub process: u32,
+}
+
+/// The message's name that makes the worker's handler abort the process.
+pub const POISON: &str = "poison";
+
+/// The message's name that makes the worker's handler never return.
+pub const HOLD: &str = "hold";
+
+impl Workers {
+    /// Child processes of this binary: `env!("CARGO_BIN_EXE_worker")`, which only a test can say.
+    #[must_use]
+    pub fn new(binary: &'static str, db: &Db) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("outbox-worker")
+            .tempdir()
+            .expect("a temporary folder");
+        Self {
+            binary,
+            url: db.url(),
+            folder,
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn spawn(&self, prefix: &[&str], role: &str, arguments: &[String]) -> Worker {
+        let words: Vec<&str> = prefix
+            .iter()
+            .copied()
+            .chain([self.binary, role, &self.url])
+            .collect();
+        let (program, rest) = words.split_first().expect("there is the binary");
+        let child = Command::new(program)
+            .args(rest)
+            .args(arguments)
+            // A process with another clock keeps its timers.
+            .env("DONT_FAKE_MONOTONIC", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            // It ends when this pipe does, should the test end without a chance to kill it.
+            .stdin(Stdio::piped())
+            // `faketime` starts the program as a child of its own: the group is what can be killed.
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        Worker(child)
+    }
+
+    fn relay_with(&self, prefix: &[&str], settings: &Settings) -> Worker {
+        let Settings {
+            lease,
+            max_attempts,
+            concurrency,
+            window,
+        } = settings;
+        let log = self.log().display().to_string();
+        let lease = lease.as_millis().to_string();
+        self.spawn(
+            prefix,
+            "relay",
+            &[
+                log,
+                lease,
+                max_attempts.to_string(),
+                concurrency.to_string(),
+                window.to_string(),
+            ],
+        )
+    }
+
+    /// A process that runs a relay until it is killed.
+    #[must_use]
+    pub fn relay(&self, settings: &Settings) -> Worker {
+        self.relay_with(&[], settings)
+    }
+
+    /// A relay whose process believes that it is an hour later.
+    #[must_use]
+    pub fn relay_an_hour_ahead(&self, settings: &Settings) -> Worker {
+        self.relay_with(&["faketime", "-f", "+1h"], settings)
+    }
+
+    /// A process that migrates.
+    #[must_use]
+    pub fn migrator(&self) -> Worker {
+        self.spawn(&[], "migrate", &[])
+    }
+
+    /// A process that publishes one task and believes that it is an hour later.
+    #[must_use]
+    pub fn publisher_an_hour_ahead(&self, name: &str, delay: Duration) -> Worker {
+        self.spawn(
+            &["faketime", "-f", "+1h"],
+            "publish",
+            &[name.to_owned(), delay.as_millis().to_string()],
+        )
+    }
+
+    /// What the handlers of all processes have logged.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        let text = match std::fs::read_to_string(self.log()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => panic!("the log: {error}"),
+        };
+        text.lines().map(Entry::parse).collect()
+    }
+
+    /// The starts among them.
+    #[must_use]
+    pub fn starts(&self) -> Vec<Entry> {
+        self.entries()
+            .into_iter()
+            .filter(|entry| entry.start)
+            .collect()
+    }
+}
+
+impl Entry {
+    /// Appends itself to a log: one write, so that lines of several processes don't mix.
+    ///
+    /// # Panics
+    ///
+    /// If the file can't be written.
+    pub fn append(&self, log: &Path) {
+        use std::io::Write as _;
+        let what = if self.start { "start" } else { "finish" };
+        let line = format!(
+            "{what} {} {} {} {}\n",
+            self.id, self.attempt, self.process, self.name
+        );
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(log)
+            .expect("the log opens");
+        file.write_all(line.as_bytes()).expect("the log is written");
+    }
+
+    fn parse(line: &str) -> Self {
+        let mut words = line.splitn(5, ' ');
+        let mut word = || {
+            words
+                .next()
+                .unwrap_or_else(|| panic!("a line of the log: {line}"))
+        };
+        Self {
+            start: word() == "start",
+            id: word().parse().expect("an id"),
+            attempt: word().parse().expect("an attempt"),
+            process: word().parse().expect("a process"),
+            name: word().to_owned(),
+        }
+    }
+}
+
+impl Worker {
+    /// Kills it, as a crash of the machine would.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    /// Stops it without its knowledge, as a pause of the machine would.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let group = format!("-{}", self.0.id());
+        // The shell's own: the program `kill` is not on every machine.
+        let sent = Command::new("bash")
+            .args(["-c", "kill \"$0\" -- \"$1\"", signal, &group])
+            .status()
+            .expect("bash runs");
+        assert!(sent.success(), "kill {signal}: {sent}");
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    ///
+    /// If that takes longer than `timeout`.
+    pub async fn ended(&mut self, timeout: Duration) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().expect("the child can be waited for") {
+                return status;
+            }
+            assert!(
+                start.elapsed() < timeout,
+                "the child process still runs after {timeout:?}"
+            );
+            tokio::time::sleep(millis(10)).await;
+        }
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Panics
+    ///
+    /// If the system can't tell.
+    pub fn runs(&mut self) -> bool {
+        self.0
+            .try_wait()
+            .expect("the child can be waited for")
+            .is_none()
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself, which is what was wanted.
+        if self.runs() {
+            self.signal("-KILL");
+        }
+        let _ = self.0.wait();
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Worker").field(&self.0.id()).finish()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

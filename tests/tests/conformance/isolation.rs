@@ -1,0 +1,219 @@
+//! Defaults of a role or a database that a relay must not depend on, and connections of its own.
+
+use outbox_tests::{
+    Call, Db, Gate, Lab, each, eventually,
+    lab::{TASKS, Task},
+    on_every_database, relay,
+    wait::{LONG, millis, secs, within},
+};
+
+use crate::support::{all_delivered, delivered, in_state};
+
+on_every_database! {
+    all: [the_pool_belongs_to_the_handlers, the_relay_holds_none_of_the_pools_connections],
+    postgres: [
+        defaults_of_the_database_do_not_reach_the_relay,
+        timeouts_of_the_role_do_not_reach_the_relay,
+        handlers_run_outside_the_relays_transactions,
+        a_relay_needs_no_right_to_change_the_schema,
+    ]
+}
+
+async fn the_pool_belongs_to_the_handlers(db: Db) {
+    db.execute("CREATE TABLE effects (id integer PRIMARY KEY)")
+        .await;
+    let small = db.another_pool(2).await;
+    let lab = Lab::new({
+        let small = small.clone();
+        move |call: Call| {
+            let small = small.clone();
+            async move {
+                small
+                    .execute(&format!("INSERT INTO effects VALUES ({})", call.number))
+                    .await;
+                Ok(())
+            }
+        }
+    });
+    db.publish_all(&Task::numbered(100)).await;
+    let running = relay!(small, TASKS, lab; concurrency(50)).spawn();
+    all_delivered(&db).await;
+    let counts = running.shutdown().await.expect("stops");
+    assert_eq!(db.scalar("SELECT count(*) FROM effects").await, 100);
+    assert_eq!((counts.delivered, counts.lease_lost), (100, 0));
+}
+
+async fn the_relay_holds_none_of_the_pools_connections(db: Db) {
+    let small = db.another_pool(2).await;
+    let lab = Lab::content();
+    let running = relay!(small, TASKS, lab).spawn();
+    each!(small, pool => {
+        // The application uses up its own pool; the relay goes on.
+        let one = within(LONG, pool.acquire()).await.expect("a connection");
+        let two = within(LONG, pool.acquire()).await.expect("another one");
+        let id = db.publish(&Task::named("meanwhile")).await.id;
+        delivered(&db, id).await;
+        drop((one, two));
+    });
+    running.shutdown().await.expect("stops");
+}
+
+/// Sets defaults for all sessions that connect from now on.
+async fn set_defaults(db: &Db, settings: &[(&str, &str)]) {
+    let Db::Postgres(inner) = db else {
+        unreachable!("this test is for Postgres")
+    };
+    for (name, value) in settings {
+        db.execute(&format!(
+            "ALTER DATABASE {} SET {name} = '{value}'",
+            inner.name()
+        ))
+        .await;
+    }
+}
+
+/// Delivers, retries, gives up, and takes over on a database whose sessions have these defaults.
+async fn all_steps_work(db: &Db) {
+    let lab = Lab::new(|call: Call| async move {
+        match (call.name.as_str(), call.delivery.attempt()) {
+            ("retried", 1) => Err(outbox::HandlerError::retry("again")),
+            ("dead", _) => Err(outbox::HandlerError::cancel("no")),
+            ("long", _) => {
+                tokio::time::sleep(millis(2_500)).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    });
+    // The test's own sessions are as before, those that the relay opens are not.
+    let fresh = db.another_pool(3).await;
+    let ids = db
+        .publish_all(&["delivered", "retried", "dead", "long"].map(Task::named))
+        .await;
+    let columns = [
+        ("state", "'processing'"),
+        ("unsettled", "1"),
+        ("attempts", "1"),
+        ("leased_until", "now()"),
+    ];
+    let lapsed = crate::support::insert(db, "lapsed", &columns).await;
+    let running = relay!(fresh, TASKS, lab; lease(secs(1)), store_timeout(secs(20))).spawn();
+    in_state(db, ids[2], "dead").await;
+    for id in [ids[0], ids[1], ids[3], lapsed] {
+        delivered(db, id).await;
+    }
+    let counts = running.shutdown().await.expect("stops");
+    assert_eq!(
+        (
+            counts.delivered,
+            counts.retried,
+            counts.dead,
+            counts.lease_lost
+        ),
+        (4, 1, 1, 0),
+        "{counts:?}"
+    );
+    assert_eq!(lab.starts(ids[3]), 1, "its lease was renewed");
+}
+
+/// Opens the test's own connections, so that later defaults don't reach them.
+async fn warm(db: &Db) {
+    each!(db, pool => {
+        let mut held = Vec::new();
+        for _ in 0..outbox_tests::db::POOL {
+            held.push(pool.acquire().await.expect("a connection"));
+        }
+    });
+}
+
+async fn defaults_of_the_database_do_not_reach_the_relay(db: Db) {
+    warm(&db).await;
+    for isolation in ["repeatable read", "serializable"] {
+        set_defaults(
+            &db,
+            &[
+                ("default_transaction_isolation", isolation),
+                ("default_transaction_read_only", "on"),
+                ("default_transaction_deferrable", "on"),
+                ("search_path", ""),
+                ("timezone", "Asia/Kathmandu"),
+                ("datestyle", "SQL, DMY"),
+                ("intervalstyle", "sql_standard"),
+            ],
+        )
+        .await;
+        all_steps_work(&db).await;
+    }
+}
+
+async fn timeouts_of_the_role_do_not_reach_the_relay(db: Db) {
+    warm(&db).await;
+    // Every change of a row takes longer than what the role is allowed.
+    db.execute(
+        "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS \
+         $$ BEGIN PERFORM pg_sleep(0.2); RETURN coalesce(NEW, OLD); END $$; \
+         CREATE TRIGGER linger BEFORE UPDATE OR DELETE ON outbox FOR EACH STATEMENT EXECUTE FUNCTION linger()",
+    )
+    .await;
+    set_defaults(
+        &db,
+        &[
+            ("statement_timeout", "100ms"),
+            ("idle_in_transaction_session_timeout", "100ms"),
+        ],
+    )
+    .await;
+    all_steps_work(&db).await;
+}
+
+async fn handlers_run_outside_the_relays_transactions(db: Db) {
+    let gate = Gate::closed();
+    let lab = Lab::new({
+        let gate = gate.clone();
+        move |_| {
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(())
+            }
+        }
+    });
+    let id = db.publish(&Task::named("slow")).await.id;
+    let running = relay!(db, TASKS, lab; poll_interval(secs(60)), lease(secs(600))).spawn();
+    lab.started(1).await;
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                AND pid <> pg_backend_pid() AND state <> 'idle'";
+    // The claim's own transaction may still be ending.
+    eventually(LONG, || db.scalar(open), |open| *open == 0).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'public.outbox'::regclass AND pid <> pg_backend_pid()";
+    assert_eq!(
+        db.scalar(locks).await,
+        0,
+        "nothing is locked while a handler runs"
+    );
+    gate.open();
+    delivered(&db, id).await;
+    running.shutdown().await.expect("stops");
+}
+
+async fn a_relay_needs_no_right_to_change_the_schema(db: Db) {
+    let Db::Postgres(inner) = &db else {
+        unreachable!("this test is for Postgres")
+    };
+    let role = format!("{}_app", inner.name());
+    db.execute(&format!(
+        "CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON outbox, outbox_relays TO {role}; \
+         GRANT SELECT ON outbox_history TO {role}"
+    ))
+    .await;
+    let limited = db.as_role(&role);
+    let id = limited.publish(&Task::named("by the role")).await.id;
+    let lab = Lab::content();
+    let running = relay!(limited, TASKS, lab).spawn();
+    delivered(&db, id).await;
+    running.shutdown().await.expect("stops");
+    each!(limited, pool => outbox::check(pool).await)
+        .expect("the check needs no more rights either");
+    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+        .await;
+}
