@@ -1,5 +1,6 @@
 //! The conformance suite: what the outbox promises, held against every database.
 
+mod by_hand;
 mod claims;
 mod crashes;
 mod dead_letters;
@@ -9,6 +10,7 @@ mod isolation;
 mod leases;
 mod migrations;
 mod names;
+mod options;
 mod outcomes;
 mod publishing;
 mod relay_life;
