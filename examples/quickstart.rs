@@ -72,7 +72,8 @@ async fn send_confirmation(
 /// `OrderPlaced` has one.
 static ROUTER: outbox::Router<App> = outbox::router![send_confirmation; requires OrderPlaced];
 
-#[tokio::main]
+// One thread, so that its lines always come in the same order.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let options = SqliteConnectOptions::new()
@@ -141,7 +142,7 @@ async fn main() -> anyhow::Result<()> {
         .state(App {
             mailer: mailer.clone(),
         })
-        // One at a time, without jitter, so that these lines always come in the same order.
+        // One at a time and without jitter, for the same reason.
         .concurrency(1)
         .jitter(0.0)
         .build()

@@ -17,9 +17,9 @@ CREATE TABLE "public"."outbox" (
     "state" text NOT NULL DEFAULT 'pending'
         CHECK ("state" IN ('pending', 'processing', 'delivered', 'dead')),
     -- Claims so far.
-    "attempts" integer NOT NULL DEFAULT 0 CHECK ("attempts" >= 0),
+    "attempts" integer NOT NULL DEFAULT 0 CHECK ("attempts" BETWEEN 0 AND 2000000000),
     -- Claims in a row that ended without a settle: more than 0 from a claim to its settle.
-    "unsettled" integer NOT NULL DEFAULT 0 CHECK ("unsettled" >= 0),
+    "unsettled" integer NOT NULL DEFAULT 0 CHECK ("unsettled" BETWEEN 0 AND 2000000000),
     -- The fencing token: drawn at random by each claim.
     "token" uuid,
     -- Due from this time on.
@@ -30,7 +30,7 @@ CREATE TABLE "public"."outbox" (
     "dedup_key" text,
     -- The last ten failures: [{"attempt": 1, "at": <milliseconds since 1970>, "text": "..."}].
     "errors" jsonb NOT NULL DEFAULT '[]' CHECK (jsonb_typeof("errors") = 'array'),
-    "redrives" integer NOT NULL DEFAULT 0 CHECK ("redrives" >= 0),
+    "redrives" integer NOT NULL DEFAULT 0 CHECK ("redrives" BETWEEN 0 AND 2000000000),
     "created_at" timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Delivered and dead rows age from this time.
     "settled_at" timestamptz,

@@ -24,9 +24,9 @@ CREATE TABLE "main"."outbox" (
     "state" TEXT NOT NULL DEFAULT 'pending'
         CHECK ("state" IN ('pending', 'processing', 'delivered', 'dead')),
     -- Claims so far.
-    "attempts" INTEGER NOT NULL DEFAULT 0 CHECK ("attempts" BETWEEN 0 AND 2147483647),
+    "attempts" INTEGER NOT NULL DEFAULT 0 CHECK ("attempts" BETWEEN 0 AND 2000000000),
     -- Claims in a row that ended without a settle: more than 0 from a claim to its settle.
-    "unsettled" INTEGER NOT NULL DEFAULT 0 CHECK ("unsettled" BETWEEN 0 AND 2147483647),
+    "unsettled" INTEGER NOT NULL DEFAULT 0 CHECK ("unsettled" BETWEEN 0 AND 2000000000),
     -- The fencing token: drawn at random by each claim.
     "token" TEXT,
     -- Due from this time on.
@@ -37,7 +37,7 @@ CREATE TABLE "main"."outbox" (
     "dedup_key" TEXT,
     -- The last ten failures: [{"attempt": 1, "at": <milliseconds since 1970>, "text": "..."}].
     "errors" TEXT NOT NULL DEFAULT '[]' CHECK (json_type("errors") = 'array'),
-    "redrives" INTEGER NOT NULL DEFAULT 0 CHECK ("redrives" BETWEEN 0 AND 2147483647),
+    "redrives" INTEGER NOT NULL DEFAULT 0 CHECK ("redrives" BETWEEN 0 AND 2000000000),
     "created_at" INTEGER NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)),
     -- Delivered and dead rows age from this time.
     "settled_at" INTEGER,

@@ -3,11 +3,13 @@
 use std::fmt;
 
 use serde_json::error::Category;
+use serde_path_to_error::Segment;
 
 use crate::Message;
 
 /// Why a payload is not a message of its type. Its text names fields and types; of the payload's own
-/// content only a map's keys can stand in the path, and what the type's own `Deserialize` says.
+/// content only a map's keys that look like a field's name can stand in the path, and what the type's
+/// own `Deserialize` says.
 #[derive(Debug)]
 pub struct Undecodable(String);
 
@@ -23,14 +25,38 @@ pub(crate) fn decode<M: Message>(payload: &str) -> Result<M, Undecodable> {
     let mut deserializer = serde_json::Deserializer::from_str(payload);
     let message: M = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let reason = reason(error.inner());
-        match error.path().to_string().as_str() {
-            "." => Undecodable(format!("payload can't be decoded: {reason}")),
+        match path(error.path()).as_str() {
+            "" => Undecodable(format!("payload can't be decoded: {reason}")),
             path => Undecodable(format!("payload can't be decoded: `{path}`: {reason}")),
         }
     })?;
     M::validate(&message)
         .map_err(|invalid| Undecodable(format!("payload is invalid: {invalid}")))?;
     Ok(message)
+}
+
+/// The path of what is wrong. A field's name and a map's key look alike here, so that whatever could
+/// not be the name of a field is left out.
+fn path(path: &serde_path_to_error::Path) -> String {
+    let mut text = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => text.push_str(&format!("[{index}]")),
+            Segment::Map { key: name } | Segment::Enum { variant: name } => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                let is_name = name.len() <= 64
+                    && !name.starts_with(|c: char| c.is_ascii_digit())
+                    && name
+                        .chars()
+                        .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+                text.push_str(if is_name { name } else { "*" });
+            }
+            Segment::Unknown => text.push('?'),
+        }
+    }
+    text
 }
 
 /// serde quotes the value it stumbled over (`invalid type: string "4111…", expected u64`). A
@@ -51,6 +77,7 @@ fn reason(error: &serde_json::Error) -> String {
             Some((_, expected)) => format!("expected {expected}"),
             None => "invalid value".to_owned(),
         },
+        Some("unknown") if text.contains("there are no ") => "unknown name".to_owned(),
         Some("unknown") => match text.rsplit_once(", expected ") {
             Some((_, expected)) => format!("unknown name, expected {expected}"),
             None => "unknown name".to_owned(),

@@ -58,11 +58,11 @@ pub(crate) enum Kind {
         doing: &'static str,
         source: sqlx::Error,
     },
-    #[error("{doing}: {what}")]
-    Conflict {
-        doing: &'static str,
-        what: &'static str,
-    },
+    #[error(
+        "publishing: a row was not written, though none with its id or dedup key is there; \
+         look for a trigger on the outbox's table that skips it"
+    )]
+    Skipped,
 }
 
 impl Error {
@@ -122,7 +122,6 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
-            Kind::Conflict { .. } => true,
             Kind::Database { source, .. } => crate::store::is_retryable(source),
             _ => false,
         }
@@ -147,10 +146,14 @@ impl Error {
         }
     }
 
-    /// A setting is out of its range, or a delay too long to be stored.
+    /// A setting is out of its range, a delay too long to be stored, or a SQLite file may only be read.
     #[must_use]
     pub fn is_config(&self) -> bool {
-        matches!(*self.0, Kind::Config(_))
+        match &*self.0 {
+            Kind::Config(_) => true,
+            Kind::Database { source, .. } => crate::store::is_read_only(source),
+            _ => false,
+        }
     }
 }
 
@@ -175,10 +178,10 @@ impl fmt::Debug for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            Kind::Database { doing, .. } if self.is_schema_mismatch() => {
+            Kind::Database { doing, source } if self.is_schema_mismatch() => {
                 write!(
                     f,
-                    "{doing}: the outbox's table is missing; run `outbox::migrate(&pool)` first"
+                    "{doing}: {source}; if that is the outbox's table, run `outbox::migrate(&pool)` first"
                 )
             }
             kind => kind.fmt(f),

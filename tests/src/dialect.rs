@@ -104,6 +104,17 @@ impl Db {
         .await;
     }
 
+    /// Makes each later `DELETE` of a row fail.
+    pub async fn refuse_deletes(&self) {
+        let sql = self.pick(
+            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN RAISE EXCEPTION 'this row stays'; END $$; \
+             CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()",
+            "CREATE TRIGGER keep BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'this row stays'); END",
+        );
+        self.execute(sql).await;
+    }
+
     /// Makes each later statement that changes a row `WHEN` the condition on `NEW` fail.
     pub async fn refuse_updates(&self, condition: &str) {
         match self {

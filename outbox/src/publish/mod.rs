@@ -94,7 +94,8 @@ impl Outbox {
     /// 100 years. After that, the transaction must be rolled
     /// back: [`Error::is_timeout`] past the publish timeout, [`Error::is_schema_mismatch`] without
     /// the table, [`Error::is_retryable`] where the same transaction may succeed when run again,
-    /// [`Error::is_connection`].
+    /// [`Error::is_connection`]. In a transaction in which a statement failed before, Postgres refuses
+    /// this one as well, with its own error as the source.
     pub fn publish<'t, Via, M: Message, T: Enlist<Via> + ?Sized>(
         &self,
         message: &M,

@@ -2,7 +2,12 @@
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
-use super::{Relay, Served, Setup, connection::Connection};
+use super::{
+    Relay, Served, Setup,
+    connection::{Connection, call},
+};
+use uuid::Uuid;
+
 use crate::{
     Error, Outbox, Router,
     lifecycle::Retry,
@@ -294,8 +299,12 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         }
 
         let store = store::reach(&self.outbox, &*self.pool)?;
-        // First, since it knows at once when there is nobody to connect to; a pool keeps trying.
-        self.try_connecting(Arc::clone(&store)).await?;
+        // Its own connection first: it knows at once when nobody listens, where a pool keeps trying.
+        let written = self.try_writing(Arc::clone(&store)).await;
+        match written {
+            Err(error) if error.is_schema_mismatch() => {}
+            written => written?,
+        }
         store::compatible(&store.versions().await?)?;
         let routes = served.iter().map(|served| served.route).collect();
         let setup = Setup {
@@ -310,12 +319,15 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         })
     }
 
-    /// A relay that could never open its own connections should not start.
-    async fn try_connecting(&self, store: Arc<dyn Store>) -> Result<(), Error> {
+    /// A relay that could never open its own connections, or never write, should not start.
+    async fn try_writing(&self, store: Arc<dyn Store>) -> Result<(), Error> {
         let mut connection = Connection::new(store, self.config.store_timeout);
-        connection.connect().await?;
+        let nobody = Uuid::nil();
+        let result = call!(connection, "trying the relay's connection", |session| {
+            session.farewell(nobody)
+        });
         connection.close().await;
-        Ok(())
+        result
     }
 
     fn serve(&self, entry: &'static Entry<S>) -> impl Iterator<Item = Result<Served<S>, Error>> {

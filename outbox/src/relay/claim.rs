@@ -1,7 +1,6 @@
 //! Filling the window: which routes have something to claim, and whose turn it is.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,13 +13,15 @@ use super::{
     connection::{Connection, call},
     counts::add,
     dispatch,
+    round::{Found, Round},
+    suspects::Suspects,
 };
 use crate::{
     Error,
-    store::{Claim, Claimed, TakenOver},
+    store::{Claim, Claimed, Fault, TakenOver, fault},
 };
 
-/// The knee of the batch size.
+/// The most rows of one claim: the knee of what was measured, more brings no more speed.
 const BATCH: usize = 500;
 
 /// While several routes are due they share the free room, but none gets less than this: a claim has
@@ -29,17 +30,15 @@ const SHARE: usize = 16;
 
 /// Claims until the relay is told to stop or, draining, until nothing is left to claim.
 pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(), Error> {
-    let connection = Connection::new(Arc::clone(&run.setup.store), run.setup.config.store_timeout);
+    let config = &run.setup.config;
     let mut claimer = Claimer {
         run,
-        connection,
-        round: VecDeque::new(),
-        claimed_in_round: 0,
-        next_route: 0,
+        connection: Connection::new(Arc::clone(&run.setup.store), config.store_timeout),
+        round: Round::default(),
+        probed_at: Instant::now(),
+        most: BATCH,
         cutoff: None,
-        alone: false,
-        suspect_since: None,
-        suspect_in_round: false,
+        suspects: Suspects::new(config.lease),
         backoff: Backoff::default(),
     };
     let result = claimer.serve().await;
@@ -50,26 +49,14 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
 struct Claimer<'a, S: 'static> {
     run: &'a Arc<Run<S>>,
     connection: Connection,
-    /// What the last probe found and nobody has claimed from yet.
-    round: VecDeque<Found>,
-    claimed_in_round: usize,
-    /// Where the next round begins: after the route that was served last.
-    next_route: usize,
+    round: Round,
+    probed_at: Instant,
+    /// The most rows of the next claim: less than a batch after one that took too long.
+    most: usize,
     /// A drain takes what was due at this time of the database's, in microseconds.
     cutoff: Option<i64>,
-    /// The row in the window has to run alone.
-    alone: bool,
-    /// Since when a row waits that has to run alone, and whether this round has seen one.
-    suspect_since: Option<Instant>,
-    suspect_in_round: bool,
+    suspects: Suspects,
     backoff: Backoff,
-}
-
-/// A route, by its position, with rows to claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    Due(usize),
-    Lapsed(usize),
 }
 
 /// What one step came to.
@@ -83,62 +70,78 @@ enum Step {
 impl<S: Send + Sync + 'static> Claimer<'_, S> {
     async fn serve(&mut self) -> Result<(), Error> {
         while !self.run.stop.is_cancelled() {
-            if !self.has_room() {
-                let run = self.run;
-                tokio::select! {
-                    () = run.stop.cancelled() => {}
-                    () = run.window.left(|| !self.has_room()) => {}
+            let step = if self.has_room() {
+                self.step().await
+            } else {
+                self.wait_for_room().await
+            };
+            match step {
+                Ok(Step::Again) => {}
+                Ok(Step::Idle(next)) => {
+                    self.backoff.reset();
+                    match self.run.mode {
+                        Mode::Drain if self.run.window.is_empty() && !self.suspects.wait() => {
+                            return Ok(());
+                        }
+                        Mode::Drain => self.run.window.left(|| !self.run.window.is_empty()).await,
+                        Mode::Serve => self.idle(next).await,
+                    }
                 }
-                continue;
-            }
-            let step = match self.step().await {
-                Ok(Some(step)) => step,
-                Ok(None) => return Ok(()),
                 Err(error) if self.run.mode == Mode::Drain => return Err(error),
                 Err(error) => {
                     tracing::warn!("messages can't be claimed, trying again: {error}");
                     self.round.clear();
+                    if error.is_timeout() {
+                        // It may have been too much at once; rows that were claimed all the same come
+                        // back by their lease.
+                        self.most = (self.most / 2).max(1);
+                    }
                     let pause = self.backoff.next();
                     let _ = self
                         .run
                         .stop
                         .run_until_cancelled(tokio::time::sleep(pause))
                         .await;
-                    continue;
-                }
-            };
-            self.backoff.reset();
-            if let Step::Idle(next) = step {
-                match self.run.mode {
-                    Mode::Drain if self.run.window.is_empty() && self.suspect_since.is_none() => {
-                        return Ok(());
-                    }
-                    Mode::Drain => self.run.window.left(|| !self.run.window.is_empty()).await,
-                    Mode::Serve => self.idle(next).await,
                 }
             }
         }
         Ok(())
     }
 
-    /// Claims when half of the window is free or nothing runs, so that batches stay large. While a row
-    /// runs alone nothing else is claimed; and once one has waited for its turn for as long as a
-    /// lease, claims cease until the window is empty.
+    /// Claims when half of the window is free or nothing runs, so that batches stay large.
     fn has_room(&self) -> bool {
         let run = self.run;
-        let waited = self
-            .suspect_since
-            .is_some_and(|since| since.elapsed() >= run.setup.config.lease);
-        if self.alone || waited {
+        if self.suspects.hold() {
             return run.window.is_empty();
         }
         let nothing_runs = run.slots.available_permits() == run.setup.config.concurrency;
         run.window.half_free() || (nothing_runs && run.window.free() > 0)
     }
 
-    /// One probe or one claim. `None` if the relay was stopped while it connected; a claim that was
-    /// sent is never cancelled.
-    async fn step(&mut self) -> Result<Option<Step>, Error> {
+    /// Waits until rows leave the window. Where claims have ceased for a row that has to run alone, it
+    /// looks at each poll whether that row is still there.
+    async fn wait_for_room(&mut self) -> Result<Step, Error> {
+        let run = self.run;
+        let ceased = self.suspects.hold() && !self.suspects.run();
+        let poll = async {
+            match ceased {
+                true => tokio::time::sleep(run.setup.config.poll_interval).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = run.stop.cancelled() => {}
+            () = run.window.left(|| !self.has_room()) => {}
+            () = poll => {
+                self.suspects.relent();
+                return self.probe().await.map(|_| Step::Again);
+            }
+        }
+        Ok(Step::Again)
+    }
+
+    /// One probe or one claim. A claim that was sent is never cancelled.
+    async fn step(&mut self) -> Result<Step, Error> {
         match self
             .run
             .stop
@@ -146,44 +149,59 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             .await
         {
             Some(connected) => connected?,
-            None => return Ok(None),
+            None => return Ok(Step::Again),
         }
         if self.run.mode == Mode::Drain && self.cutoff.is_none() {
             self.cutoff = Some(call!(self.connection, "asking for the time", |session| {
                 session.now()
             })?);
         }
-        if self.alone {
-            // It has left the window.
-            (self.alone, self.suspect_since) = (false, None);
-            self.round.clear();
-        }
-        if self.suspect_since.is_some()
-            && self.run.window.is_empty()
-            && !matches!(self.round.front(), Some(Found::Lapsed(_)))
+        let empty = self.run.window.is_empty();
+        if empty
+            && (self.suspects.ended() || (self.suspects.wait() && !self.round.first_is_lapsed()))
         {
-            // The window has run empty for the row that has to run alone: it comes first.
+            // What was found before a row ran alone is out of date; and once the window has run empty
+            // for one that waits, that one comes first.
             self.round.clear();
         }
-        let Some(found) = self.round.pop_front() else {
-            return self.probe().await.map(Some);
+        let Some(found) = self.round.next() else {
+            return self.probe().await;
         };
         let claimed = match found {
-            Found::Due(route) => self.claim(route).await?,
-            Found::Lapsed(route) => self.take_over(route).await?,
+            Found::Due(route) => self.claim(route).await,
+            Found::Lapsed(route) => self.take_over(route).await,
         };
-        self.claimed_in_round += claimed;
+        match claimed {
+            Ok(claimed) => {
+                self.backoff.reset();
+                self.most = (self.most * 2).min(BATCH);
+                self.round
+                    .served(found, claimed, self.run.setup.routes.len());
+            }
+            Err(error)
+                if matches!(fault(&error), Fault::Refused | Fault::Locked)
+                    && self.run.mode == Mode::Serve =>
+            {
+                let topic = self.run.setup.routes[found.route()].topic;
+                let pause = self.round.bench(found);
+                tracing::warn!(
+                    topic,
+                    ?pause,
+                    "messages of this topic can't be claimed, trying again: {error}"
+                );
+            }
+            Err(error) => return Err(error),
+        }
+        if self.round.is_over() {
+            self.suspects.round_ends();
+        }
         // A probe that finds rows which no claim gets (somebody has them locked) must not become a
         // busy loop.
-        let fruitless = self.round.is_empty() && self.claimed_in_round == 0;
-        if self.round.is_empty() && !self.suspect_in_round {
-            self.suspect_since = None;
-        }
-        Ok(Some(if fruitless {
-            Step::Idle(None)
+        Ok(if self.round.is_fruitless() {
+            Step::Idle(self.round.bench_ends())
         } else {
             Step::Again
-        }))
+        })
     }
 
     async fn probe(&mut self) -> Result<Step, Error> {
@@ -191,25 +209,15 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let probe = call!(self.connection, "looking for due messages", |session| {
             session.probe(routes, cutoff)
         })?;
-        (self.claimed_in_round, self.suspect_in_round) = (0, false);
-        if probe.lapsed.is_empty() {
-            self.suspect_since = None;
-        }
-        // Lapsed leases first: they have waited longest, and one may have to run alone.
-        self.round
-            .extend(probe.lapsed.iter().map(|&route| Found::Lapsed(route)));
-        let (before, after): (Vec<_>, Vec<_>) = probe
-            .due
-            .iter()
-            .partition(|&&route| route < self.next_route);
-        self.round.extend(
-            after
-                .into_iter()
-                .chain(before)
-                .map(|&route| Found::Due(route)),
-        );
-        Ok(if self.round.is_empty() {
-            Step::Idle(probe.next)
+        self.probed_at = Instant::now();
+        let others_first = self.suspects.round_begins(!probe.lapsed.is_empty());
+        self.round.begin(&probe, others_first);
+        let next = [probe.next, self.round.bench_ends()]
+            .into_iter()
+            .flatten()
+            .min();
+        Ok(if self.round.is_over() {
+            Step::Idle(next)
         } else {
             Step::Again
         })
@@ -217,25 +225,26 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
 
     async fn claim(&mut self, route: usize) -> Result<usize, Error> {
         let free = self.run.window.free();
-        let share = (free / (self.round.len() + 1))
+        let share = (free / (self.round.left() + 1))
             .max(SHARE)
             .min(free)
-            .min(BATCH);
+            .min(self.most);
         let claim = self.ask(route, share);
         let sent = Instant::now();
         let rows = call!(self.connection, "claiming messages", |session| session
             .claim(&claim))?;
         let full = rows.len() >= claim.limit as usize;
-        self.next_route = (route + 1) % self.run.setup.routes.len();
-        if full && self.run.setup.routes.len() == 1 {
-            // With a single route there is nobody to be fair to: go on without another probe.
-            self.round.push_back(Found::Due(route));
+        let probe_is_fresh = self.probed_at.elapsed() < self.run.setup.config.poll_interval;
+        if full && self.run.setup.routes.len() == 1 && probe_is_fresh {
+            // With a single route there is nobody to be fair to: go on without another probe, which
+            // only lapsed leases need.
+            self.round.again(Found::Due(route));
         }
         Ok(self.start(route, rows, &claim, sent))
     }
 
     async fn take_over(&mut self, route: usize) -> Result<usize, Error> {
-        let claim = self.ask(route, self.run.window.free().min(BATCH));
+        let claim = self.ask(route, self.run.window.free().min(self.most));
         let (retry, alone) = (
             self.run.setup.served[route].retry,
             self.run.window.is_empty(),
@@ -254,12 +263,11 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         }
         add(&self.run.tally.dead, dead.len());
         if waiting && !alone {
-            self.suspect_in_round = true;
-            self.suspect_since.get_or_insert_with(Instant::now);
+            self.suspects.seen();
         }
         if alone {
             // Nothing else is claimed before this row has left the window.
-            self.alone = true;
+            self.suspects.started();
             self.round.clear();
         }
         Ok(self.start(route, rows, &claim, sent) + dead.len())

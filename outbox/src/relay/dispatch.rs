@@ -65,7 +65,11 @@ async fn deliver<S: Send + Sync + 'static>(
             }
             run.window.settling(id);
             // The settler outlives all deliveries; without it there is nobody to tell.
-            let _ = run.outcomes.send(Settlement { lease: id, verdict });
+            let _ = run.outcomes.send(Settlement {
+                lease: id,
+                verdict,
+                refusals: 0,
+            });
         }
         End::LeaseLost => run.lost(id),
         End::Abandoned => {
@@ -100,6 +104,10 @@ async fn attempt<S: Send + Sync + 'static>(
             "gave up: all {} attempts are used up",
             served.retry.max_attempts
         );
+        return End::Verdict(Verdict::Dead { text });
+    }
+    if row.unreadable {
+        let text = "the row can't be read: its key, payload or headers are not UTF-8".to_owned();
         return End::Verdict(Verdict::Dead { text });
     }
     let headers = match row
@@ -159,7 +167,12 @@ async fn attempt<S: Send + Sync + 'static>(
         Ended::Killed => return End::Abandoned,
     };
     let Err(Failed { decision, text }) = outcome.0 else {
-        return End::Verdict(Verdict::Delivered);
+        let keep = run.setup.config.keep_delivered;
+        return End::Verdict(if keep {
+            Verdict::Kept
+        } else {
+            Verdict::Delivered
+        });
     };
     let (id, topic, handler) = (row.id, served.route.topic, served.handler);
     let text = storable(&text);

@@ -11,7 +11,9 @@ mod connection;
 mod counts;
 mod dispatch;
 mod renew;
+mod round;
 mod settle;
+mod suspects;
 mod window;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
@@ -125,7 +127,8 @@ impl<S: Send + Sync + 'static> Relay<S> {
     }
 
     /// Delivers everything that is due now, waits for what it started, and says what it did. Rows in
-    /// backoff, rows leased to another relay, and rows that are published meanwhile stay.
+    /// backoff, rows leased to another relay or locked by another transaction, and rows that are
+    /// published meanwhile stay.
     ///
     /// # Errors
     ///

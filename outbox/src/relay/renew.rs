@@ -11,7 +11,11 @@ use super::{
     Mode, Run,
     connection::{Connection, call},
 };
-use crate::{Error, stats::ALIVE};
+use crate::{
+    Error,
+    stats::ALIVE,
+    store::{Fault, LeaseId, fault},
+};
 
 /// Leases renewed by one statement.
 const BATCH: usize = 500;
@@ -94,13 +98,30 @@ impl Watched {
     }
 }
 
+/// Renews what has less than half of its lease left.
 async fn renew<S>(run: &Run<S>, connection: &mut Connection, lease: Duration) -> Result<(), Error> {
-    let half_gone = Instant::now() + lease / 2;
-    for batch in run.window.ending_before(half_gone).chunks(BATCH) {
+    let leases = run.window.ending_before(Instant::now() + lease / 2);
+    let mut batches: Vec<&[LeaseId]> = leases.chunks(BATCH).collect();
+    let mut result = Ok(());
+    while let Some(batch) = batches.pop() {
         // Taken before the renewal is sent: never later than the deadline in the row.
         let deadline = Instant::now() + lease;
-        let renewed = call!(*connection, "renewing leases", |session| session
-            .renew(batch, lease))?;
+        let renewed = match call!(*connection, "renewing leases", |session| session
+            .renew(batch, lease))
+        {
+            Ok(renewed) => renewed,
+            Err(error) if matches!(fault(&error), Fault::Connection | Fault::Busy) => {
+                return Err(error);
+            }
+            Err(error) => {
+                // One row that is refused must not take the others' leases along.
+                if batch.len() > 1 {
+                    batches.extend(<[_; 2]>::from(batch.split_at(batch.len() / 2)));
+                }
+                result = Err(error);
+                continue;
+            }
+        };
         for lease in batch {
             if renewed.moved.contains(lease) {
                 run.window.extend(*lease, deadline);
@@ -111,5 +132,5 @@ async fn renew<S>(run: &Run<S>, connection: &mut Connection, lease: Duration) ->
             }
         }
     }
-    Ok(())
+    result
 }

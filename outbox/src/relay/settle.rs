@@ -25,6 +25,10 @@ const BATCH: usize = 500;
 /// for its next try. Each try may cost the others the wait for its lock, so it is not too often.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How often the database may refuse a row's outcome, which takes about as many seconds, before the
+/// row is left to its lease.
+const REFUSALS: u32 = 10;
+
 /// Stands in the error column where the error's own text was refused by the database.
 const UNSTORABLE: &str = "the attempt failed; the text of its error could not be stored";
 
@@ -131,9 +135,8 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
             if batch.is_empty() {
                 continue;
             }
-            let keep = self.run.setup.config.keep_delivered;
             let error = match call!(self.connection, "settling messages", |session| session
-                .settle(&batch, keep))
+                .settle(&batch))
             {
                 Ok(settled) => {
                     self.backoff.reset();
@@ -158,11 +161,17 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
                     let Some(mut settlement) = batch.pop() else {
                         continue;
                     };
-                    tracing::warn!(id = %settlement.lease.0, "an outcome can't be recorded, trying again: {error}");
-                    if fault == Fault::Refused && settlement.simplify() {
-                        batches.push(vec![settlement]);
-                    } else {
+                    let id = settlement.lease.0;
+                    tracing::warn!(%id, "an outcome can't be recorded: {error}");
+                    if fault == Fault::Locked {
                         self.stuck.push((Instant::now() + AGAIN, settlement));
+                    } else if settlement.refused() {
+                        batches.push(vec![settlement]);
+                    } else if settlement.refusals < REFUSALS {
+                        self.stuck.push((Instant::now() + AGAIN, settlement));
+                    } else {
+                        // Held any longer, it would keep its place in the window for ever.
+                        self.run.lost(settlement.lease);
                     }
                 }
             }
@@ -171,12 +180,12 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
 
     fn acknowledge(&self, batch: &[Settlement], settled: &HashSet<Uuid>) {
         let tally = &self.run.tally;
-        for Settlement { lease, verdict } in batch {
+        for Settlement { lease, verdict, .. } in batch {
             if !settled.contains(&lease.0) {
                 self.run.lost(*lease);
             } else if self.run.window.remove(*lease) {
                 let counter = match verdict {
-                    Verdict::Delivered => &tally.delivered,
+                    Verdict::Delivered | Verdict::Kept => &tally.delivered,
                     Verdict::Retry { .. } => &tally.retried,
                     Verdict::Dead { .. } => &tally.dead,
                     Verdict::GiveBack { .. } => &tally.given_back,
@@ -188,11 +197,18 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
 }
 
 impl Settlement {
-    /// Replaces the error's text by a fixed one; false if there is none left to replace.
-    fn simplify(&mut self) -> bool {
+    /// Counts a refusal, and puts a plainer verdict in place of the refused one; false if there is
+    /// none.
+    fn refused(&mut self) -> bool {
+        self.refusals += 1;
         match &mut self.verdict {
             Verdict::Retry { text, .. } | Verdict::Dead { text } if text != UNSTORABLE => {
                 UNSTORABLE.clone_into(text);
+                true
+            }
+            // A row that can't be deleted can perhaps be marked.
+            Verdict::Delivered => {
+                self.verdict = Verdict::Kept;
                 true
             }
             _ => false,

@@ -27,13 +27,27 @@ pub(crate) fn fault(error: &Error) -> Fault {
     let code = database.code().unwrap_or_default();
     let sqlite = sqlite_code(&**database, &code).is_some();
     match () {
-        () if is_connection(source) => Fault::Connection,
+        () if is_connection(source) || is_unwell(&code, sqlite) => Fault::Connection,
         // One writer: whoever holds it, holds all rows.
         () if is_retryable(source) && sqlite => Fault::Busy,
         // 57014: the statement was cancelled, by our own limit or by an administrator's hand.
         () if is_retryable(source) || (!sqlite && code == "57014") => Fault::Locked,
         () => Fault::Refused,
     }
+}
+
+/// The server, not the statement, is in trouble: out of resources (53), broken (58, XX), or demoted to
+/// a standby (25006). In SQLite: I/O error, corrupt, full, read-only.
+fn is_unwell(code: &str, sqlite: bool) -> bool {
+    if sqlite {
+        return code
+            .parse::<u32>()
+            .is_ok_and(|code| matches!(code & 0xff, 8 | 10 | 11 | 13));
+    }
+    code == "25006"
+        || ["53", "58", "XX"]
+            .iter()
+            .any(|class| code.starts_with(class))
 }
 
 /// Serialization failure, deadlock, lock not to be had, SQLite busy or locked.
@@ -63,7 +77,7 @@ pub(crate) fn is_missing_table(error: &Driver) -> bool {
             error.message().starts_with("no such table")
                 || error.message().starts_with("no such column")
         }
-        None => matches!(&*code, "42P01" | "3F000" | "42703"),
+        None => matches!(&*code, "42P01" | "3F000" | "42703") && !in_a_function(&**error),
     }
 }
 
@@ -98,4 +112,23 @@ fn sqlite_code(error: &dyn sqlx::error::DatabaseError, code: &str) -> Option<u32
     }
     let _ = (error, code);
     None
+}
+
+/// The server names the function, such as a trigger of the user's, in which the error arose.
+fn in_a_function(error: &dyn sqlx::error::DatabaseError) -> bool {
+    #[cfg(feature = "postgres")]
+    if let Some(error) = error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        return error.r#where().is_some();
+    }
+    let _ = error;
+    false
+}
+
+/// An attempt to write to a SQLite file that may only be read.
+pub(crate) fn is_read_only(error: &Driver) -> bool {
+    let Some(error) = error.as_database_error() else {
+        return false;
+    };
+    let code = error.code().and_then(|code| sqlite_code(error, &code));
+    code.is_some_and(|code| code & 0xff == 8)
 }

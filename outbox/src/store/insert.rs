@@ -65,32 +65,35 @@ async fn insert_chunk(
     published: &mut Vec<Published>,
 ) -> Result<(), Error> {
     let mut fates: HashMap<usize, Fate> = HashMap::new();
-    // An id that stands twice in one chunk is written once; the second one is a duplicate.
-    let mut ids = HashSet::new();
-    let (mut open, mut repeated): (Vec<usize>, Vec<usize>) =
-        (0..chunk.len()).partition(|&n| ids.insert(chunk[n].id));
-
-    for _ in 0..ROUNDS {
-        if open.is_empty() {
-            break;
-        }
-        let rows: Vec<&Envelope> = open.iter().map(|&n| &chunk[n]).collect();
+    let mut open: Vec<usize> = (0..chunk.len()).collect();
+    let mut fruitless = 0;
+    while !open.is_empty() {
+        // An id that stands twice in one chunk is tried once at a time.
+        let mut ids = HashSet::new();
+        let first: Vec<usize> = open
+            .iter()
+            .copied()
+            .filter(|&n| ids.insert(chunk[n].id))
+            .collect();
+        let rows: Vec<&Envelope> = first.iter().map(|&n| &chunk[n]).collect();
         let written = writer.insert(&rows).await?;
-        open.retain(|&n| {
-            let new = written.contains(&chunk[n].id);
-            if new {
+        let before = open.len();
+        for n in first {
+            if written.contains(&chunk[n].id) {
                 fates.insert(n, Fate::New);
             }
-            !new
-        });
+        }
+        open.retain(|n| !fates.contains_key(n));
         resolve(writer, chunk, &mut open, &mut fates).await?;
-    }
-    resolve(writer, chunk, &mut repeated, &mut fates).await?;
-    if !open.is_empty() || !repeated.is_empty() {
-        return Err(Error::new(Kind::Conflict {
-            doing: "publishing",
-            what: "messages with the same id or dedup key came and went; run the transaction again",
-        }));
+        // A row that was in the way may be gone when it is looked for; not again and again.
+        fruitless = if open.len() < before {
+            0
+        } else {
+            fruitless + 1
+        };
+        if fruitless == ROUNDS {
+            return Err(Error::new(Kind::Skipped));
+        }
     }
     published.extend(chunk.iter().enumerate().map(|(n, envelope)| Published {
         id: envelope.id,

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 pub use self::pool::DatabasePool;
 pub(crate) use self::{
-    fault::{Fault, fault, is_connection, is_missing_table, is_retryable},
+    fault::{Fault, fault, is_connection, is_missing_table, is_read_only, is_retryable},
     migrate::{Version, compatible},
     row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
     table::Table,
@@ -96,11 +96,8 @@ pub(crate) trait Session: Send + Sync {
 
     /// Settles a batch, in which no row stands twice, each row only if it is still processing under its token. Returns the ids
     /// that were settled; the leases of the others are lost.
-    fn settle<'a>(
-        &'a mut self,
-        batch: &'a [Settlement],
-        keep: bool,
-    ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>>;
+    fn settle<'a>(&'a mut self, batch: &'a [Settlement])
+    -> BoxFuture<'a, Result<Vec<Uuid>, Error>>;
 
     /// Writes down that this relay lives and what it serves; forgets relays not seen for `forget`.
     fn heartbeat<'a>(

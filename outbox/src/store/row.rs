@@ -53,6 +53,8 @@ pub(crate) struct Claimed {
     /// As the row had it before this claim: a give-back restores it.
     pub(crate) unsettled_before: u32,
     pub(crate) created_at: SystemTime,
+    /// A text of it is not UTF-8, which SQLite lets through; then key, payload and headers are empty.
+    pub(crate) unreadable: bool,
     /// What the claim order goes by, in the database's own unit.
     pub(crate) available_at: i64,
 }
@@ -78,13 +80,17 @@ pub(crate) type LeaseId = (Uuid, Uuid);
 pub(crate) struct Settlement {
     pub(crate) lease: LeaseId,
     pub(crate) verdict: Verdict,
+    /// How often the database has refused it.
+    pub(crate) refusals: u32,
 }
 
 /// What a settle does with a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Handled: the row is deleted or kept as delivered.
+    /// Handled: the row is deleted.
     Delivered,
+    /// Handled: the row is kept as delivered.
+    Kept,
     /// Failed: pending again after a delay.
     Retry { delay: Duration, text: String },
     /// Failed for good.

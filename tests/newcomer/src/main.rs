@@ -23,7 +23,9 @@ pub async fn send_receipt(
     delivery: Delivery,
 ) -> Result<(), outbox::HandlerError> {
     // The id is the same at every attempt: an idempotency key.
-    mailer.send(payment.account_id, payment.amount_cents, delivery.id()).await?;
+    mailer
+        .send(payment.account_id, payment.amount_cents, delivery.id())
+        .await?;
     Ok(())
 }
 
@@ -32,19 +34,30 @@ static ROUTER: outbox::Router<App> = outbox::router![send_receipt; requires Paym
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = SqlitePool::connect("sqlite://bank.db?mode=rwc").await?;
-    sqlx::query("CREATE TABLE IF NOT EXISTS accounts (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL)")
-        .execute(&pool)
-        .await?;
+    sqlx::query(
+        "CREATE TABLE IF NOT EXISTS accounts (id INTEGER PRIMARY KEY, cents INTEGER NOT NULL)",
+    )
+    .execute(&pool)
+    .await?;
     outbox::migrate(&pool).await?;
 
-    let relay = Relay::builder(&pool, &ROUTER).state(App { mailer: Mailer }).build().await?.spawn();
+    let relay = Relay::builder(&pool, &ROUTER)
+        .state(App { mailer: Mailer })
+        .build()
+        .await?
+        .spawn();
 
     // One commit decides both: the business row and the message.
     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
     sqlx::query("INSERT INTO accounts (id, cents) VALUES (7, 1999) ON CONFLICT DO UPDATE SET cents = cents + 1999")
         .execute(&mut *tx)
         .await?;
-    PaymentSettled { account_id: 7, amount_cents: 1999 }.publish(&mut tx).await?;
+    PaymentSettled {
+        account_id: 7,
+        amount_cents: 1999,
+    }
+    .publish(&mut tx)
+    .await?;
     tx.commit().await?;
 
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;

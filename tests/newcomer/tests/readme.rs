@@ -6,15 +6,23 @@ const README: &str = include_str!("../../../README.md");
 
 #[test]
 fn the_program_is_the_readmes() {
-    assert_eq!(block("rust,no_run"), include_str!("../src/main.rs"), "copy one over the other");
+    assert_eq!(
+        block("rust,no_run"),
+        include_str!("../src/main.rs"),
+        "copy one over the other"
+    );
 }
 
 /// Apart from where the library is, and from what only this test needs.
 #[test]
 fn the_manifest_is_the_readmes() {
     let ours = include_str!("../Cargo.toml");
-    let (ours, _) = ours.split_once("\n[dev-dependencies]").expect("this test has dependencies of its own");
-    let ours = ours.replace("publish = false\n", "").replace("../../outbox", "../outbox/outbox");
+    let (ours, _) = ours
+        .split_once("\n[dev-dependencies]")
+        .expect("this test has dependencies of its own");
+    let ours = ours
+        .replace("publish = false\n", "")
+        .replace("../../outbox", "../outbox/outbox");
     assert_eq!(block("toml").trim(), ours.trim(), "copy one over the other");
 }
 
@@ -26,13 +34,22 @@ fn it_delivers_at_the_first_try() {
         .output()
         .expect("the program starts");
     let printed = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    assert!(printed.contains("receipt for account 7: 1999 cents"), "{printed}");
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert!(
+        printed.contains("receipt for account 7: 1999 cents"),
+        "{printed}"
+    );
     assert!(printed.contains("delivered: 1"), "{printed}");
 }
 
 /// The first block of the README in this language.
 fn block(language: &str) -> &'static str {
-    let (_, rest) = README.split_once(&format!("```{language}\n")).expect("the README has such a block");
+    let (_, rest) = README
+        .split_once(&format!("```{language}\n"))
+        .expect("the README has such a block");
     rest.split_once("```").expect("the block ends").0
 }

@@ -21,6 +21,7 @@ on_every_database![
     an_unknown_version_waits_for_a_newer_build,
     a_flood_of_one_topic_does_not_starve_another,
     a_lapsed_lease_behind_many_live_ones_is_found,
+    a_lapsed_lease_is_found_under_load,
     rows_leased_elsewhere_are_left_alone,
     one_message_among_twenty_relays_runs_once,
 ];
@@ -345,4 +346,35 @@ async fn one_message_among_twenty_relays_runs_once(db: Db) {
         claimed += relay.shutdown().await.expect("stops").claimed;
     }
     assert_eq!((claimed, lab.calls().len()), (5, 5));
+}
+
+async fn a_lapsed_lease_is_found_under_load(db: Db) {
+    // More than can be delivered before the lease that somebody left behind lapses, of the one topic
+    // that is served.
+    db.insert_tasks("lab.task", 6_000).await;
+    let lapses = db.ahead(millis(200));
+    let columns = [
+        ("state", "'processing'"),
+        ("unsettled", "1"),
+        ("attempts", "1"),
+        ("leased_until", lapses.as_str()),
+    ];
+    let left_behind = insert(&db, "left behind", &columns).await;
+    let lab = Lab::new(|_| async {
+        tokio::time::sleep(millis(10)).await;
+        Ok(())
+    });
+    let running = relay!(db, TASKS, lab; concurrency(16), window(64)).spawn();
+    eventually(
+        LONG,
+        || async { lab.starts(left_behind) },
+        |starts| *starts == 1,
+    )
+    .await;
+    let waiting = db.count("state = 'pending'").await;
+    running.shutdown().await.expect("stops");
+    assert!(
+        waiting > 1_000,
+        "it did not wait for the backlog, of which {waiting} are left"
+    );
 }

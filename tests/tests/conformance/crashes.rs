@@ -4,20 +4,22 @@ use std::time::Instant;
 
 use outbox_tests::{
     Db, Lab, eventually,
-    lab::{TASKS, Task},
+    lab::{ALL, Errand, TASKS, Task},
     on_every_database, relay,
     wait::{LONG, millis, secs, within},
     worker::{HOLD, POISON, Settings, Workers},
 };
 use uuid::Uuid;
 
-use crate::support::{delivered, in_state, row, until};
+use crate::support::{all_delivered, delivered, in_state, insert, row, until};
 
 on_every_database![
     a_killed_handler_is_delivered_again,
     a_poison_is_started_twice_and_then_dead,
     a_poison_takes_no_neighbour_with_it,
     a_suspect_runs_alone,
+    suspects_let_others_through,
+    a_suspect_that_is_gone_stops_nobody,
     a_paused_relay_undoes_nothing,
     attempts_survive_a_restart,
 ];
@@ -156,7 +158,7 @@ async fn a_suspect_runs_alone(db: Db) {
         ("leased_until", lapsed.as_str()),
     ];
     for n in 0..3 {
-        crate::support::insert(&db, &format!("suspect {n}"), &columns).await;
+        insert(&db, &format!("suspect {n}"), &columns).await;
     }
     for n in 0..20 {
         db.publish(&Task {
@@ -183,7 +185,7 @@ async fn a_suspect_runs_alone(db: Db) {
         }
     });
     let running = relay!(db, TASKS, lab; max_attempts(3)).spawn();
-    crate::support::all_delivered(&db).await;
+    all_delivered(&db).await;
     let counts = running.shutdown().await.expect("stops");
     assert_eq!((counts.delivered, counts.panicked), (23, 0), "{counts:?}");
 }
@@ -272,4 +274,77 @@ async fn attempts_survive_a_restart(db: Db) {
         "exactly five starts"
     );
     assert_eq!((dead.attempts, dead.errors.len()), (5, 5));
+}
+
+/// Rows whose relays died twice: they have to run alone.
+async fn insert_suspects(db: &Db, n: usize) {
+    let (token, lapsed) = (db.uuid(Uuid::new_v4()), db.ago(secs(1)));
+    for _ in 0..n {
+        let columns = [
+            ("state", "'processing'"),
+            ("unsettled", "2"),
+            ("attempts", "2"),
+            ("token", token.as_str()),
+            ("leased_until", lapsed.as_str()),
+        ];
+        insert(db, "suspect", &columns).await;
+    }
+}
+
+async fn suspects_let_others_through(db: Db) {
+    insert_suspects(&db, 12).await;
+    let lab = Lab::new(|call| async move {
+        if call.name == "suspect" {
+            tokio::time::sleep(millis(150)).await;
+        }
+        Ok(())
+    });
+    let running = relay!(db, ALL, lab; lease(secs(60))).spawn();
+    lab.started(1).await;
+    let errand = Errand {
+        name: "fresh".to_owned(),
+        number: 1,
+    };
+    let fresh = db.publish(&errand).await.id;
+    delivered(&db, fresh).await;
+    let left = db.count("topic = 'lab.task'").await;
+    all_delivered(&db).await;
+    running.shutdown().await.expect("stops");
+    assert!(
+        left > 6,
+        "it came after at most a few of the twelve; {left} were left"
+    );
+}
+
+async fn a_suspect_that_is_gone_stops_nobody(db: Db) {
+    let gate = outbox_tests::Gate::closed();
+    let lab = Lab::new({
+        let gate = gate.clone();
+        move |call| {
+            let gate = gate.clone();
+            async move {
+                if call.name == "long" {
+                    gate.pass().await;
+                }
+                Ok(())
+            }
+        }
+    });
+    let long = db.publish(&Task::named("long")).await.id;
+    let running = relay!(db, ALL, lab; lease(millis(500))).spawn();
+    lab.started(1).await;
+    insert_suspects(&db, 1).await;
+    // Claims cease for it after a lease; then somebody else takes care of it.
+    tokio::time::sleep(millis(900)).await;
+    db.execute("DELETE FROM outbox WHERE unsettled = 2").await;
+    let errand = Errand {
+        name: "fresh".to_owned(),
+        number: 1,
+    };
+    let fresh = db.publish(&errand).await.id;
+    delivered(&db, fresh).await;
+    assert!(db.row(long).await.is_some(), "the long one still runs");
+    gate.open();
+    all_delivered(&db).await;
+    running.shutdown().await.expect("stops");
 }

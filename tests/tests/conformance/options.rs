@@ -114,7 +114,10 @@ async fn a_handler_can_be_called_from_a_test(_: Db) {
         (seen.id(), seen.attempt(), seen.topic()),
         (id, 3, "lab.task")
     );
-    assert_eq!((seen.header("tenant"), seen.key()), (Some("a"), None));
+    assert_eq!(
+        (seen.header("tenant"), seen.key()),
+        (Some("a"), Some("direct"))
+    );
     assert!(seen.lease_deadline() > std::time::Instant::now());
     assert!(!seen.cancellation().is_cancelled());
 }

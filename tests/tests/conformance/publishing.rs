@@ -25,6 +25,7 @@ on_every_database![
     a_dedup_key_is_unique_while_its_row_exists,
     the_fate_of_a_duplicate_names_its_state,
     duplicates_within_one_batch_are_told_apart,
+    a_repeated_id_whose_first_use_was_a_duplicate_is_written,
 ];
 
 async fn a_delivery_carries_what_was_published(db: Db) {
@@ -411,4 +412,32 @@ async fn duplicates_within_one_batch_are_told_apart(db: Db) {
         [Fate::New, duplicate(0), Fate::New, duplicate(2), Fate::New]
     );
     assert_eq!(db.count("1 = 1").await, 3);
+}
+
+async fn a_repeated_id_whose_first_use_was_a_duplicate_is_written(db: Db) {
+    let (task, id) = (Task::named("twice"), Uuid::now_v7());
+    let mut tx = db.begin().await;
+    let taken = task
+        .publication()
+        .dedup_key("k")
+        .publish(&mut tx)
+        .await
+        .expect("publishes");
+    let both = [
+        task.publication().id(id).dedup_key("k"),
+        task.publication().id(id),
+    ];
+    let published = Outbox::default()
+        .publish_all(both, &mut tx)
+        .await
+        .expect("publishes");
+    tx.commit().await;
+    assert!(
+        matches!(published[0].fate, Fate::Duplicate { id, .. } if id == taken.id),
+        "{published:?}"
+    );
+    assert_eq!(
+        (published[1].fate.clone(), db.count("1 = 1").await),
+        (Fate::New, 2)
+    );
 }

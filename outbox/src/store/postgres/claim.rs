@@ -238,6 +238,7 @@ fn claimed(
                 attempts: count(row.try_get::<i32, _>(4)?.into()),
                 unsettled_before: unsettled_before(id),
                 created_at: time(row.try_get(5)?),
+                unreadable: false,
                 available_at: row.try_get(6)?,
             })
         })

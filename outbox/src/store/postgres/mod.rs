@@ -177,7 +177,7 @@ impl Connected {
             outbox: outbox.clone(),
             connection,
             begin: begin(timeout),
-            begin_settle: begin(timeout.min(SETTLE_LOCK_TIMEOUT)),
+            begin_settle: begin(SETTLE_LOCK_TIMEOUT.min(timeout / 4)),
         }
     }
 
@@ -229,9 +229,8 @@ impl Session for Connected {
     fn settle<'a>(
         &'a mut self,
         batch: &'a [Settlement],
-        keep: bool,
     ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
-        Box::pin(settle::settle(self, batch, keep))
+        Box::pin(settle::settle(self, batch))
     }
 
     fn heartbeat<'a>(

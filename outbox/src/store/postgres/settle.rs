@@ -159,7 +159,6 @@ pub(super) async fn renew(
 pub(super) async fn settle(
     session: &mut Connected,
     batch: &[Settlement],
-    keep: bool,
 ) -> Result<Vec<Uuid>, Error> {
     const DOING: &str = "settling messages";
     let outbox = session.outbox.clone();
@@ -168,7 +167,7 @@ pub(super) async fn settle(
         sorted.add(settlement);
     }
     let mut tx = session.begin_settle().await.doing(DOING)?;
-    let rows = sorted.run(&outbox, &mut tx, keep).await.doing(DOING)?;
+    let rows = sorted.run(&outbox, &mut tx).await.doing(DOING)?;
     tx.commit().await.doing(DOING)?;
     rows.iter()
         .map(|row| row.try_get(0))
@@ -180,6 +179,7 @@ pub(super) async fn settle(
 #[derive(Default)]
 struct Sorted<'a> {
     delivered: (Vec<Uuid>, Vec<Uuid>),
+    kept: (Vec<Uuid>, Vec<Uuid>),
     retry: (Vec<Uuid>, Vec<Uuid>, Vec<&'a str>, Vec<i64>),
     dead: (Vec<Uuid>, Vec<Uuid>, Vec<&'a str>),
     give_back: (Vec<Uuid>, Vec<Uuid>, Vec<i32>, Vec<i32>),
@@ -190,9 +190,11 @@ impl<'a> Sorted<'a> {
         let Settlement {
             lease: (id, token),
             verdict,
+            ..
         } = settlement;
         match verdict {
             Verdict::Delivered => self.delivered.extend([(*id, *token)]),
+            Verdict::Kept => self.kept.extend([(*id, *token)]),
             Verdict::Retry { delay, text } => {
                 self.retry
                     .extend([(*id, *token, text.as_str(), to_micros(*delay))])
@@ -208,28 +210,17 @@ impl<'a> Sorted<'a> {
         }
     }
 
-    async fn run(
-        self,
-        outbox: &Outbox,
-        tx: &mut PgConnection,
-        keep: bool,
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
+    async fn run(self, outbox: &Outbox, tx: &mut PgConnection) -> Result<Vec<PgRow>, sqlx::Error> {
         let statements = &outbox.statements().postgres.settle;
         let mut rows = Vec::new();
-        let (ids, tokens) = self.delivered;
-        if !ids.is_empty() {
-            let sql = if keep {
-                &statements.keep
-            } else {
-                &statements.delete
-            };
-            rows.extend(
-                super::query(outbox, sql)
-                    .bind(ids)
-                    .bind(tokens)
-                    .fetch_all(&mut *tx)
-                    .await?,
-            );
+        for (sql, (ids, tokens)) in [
+            (&statements.delete, self.delivered),
+            (&statements.keep, self.kept),
+        ] {
+            if !ids.is_empty() {
+                let query = super::query(outbox, sql).bind(ids).bind(tokens);
+                rows.extend(query.fetch_all(&mut *tx).await?);
+            }
         }
         let (ids, tokens, texts, delays) = self.retry;
         if !ids.is_empty() {

@@ -13,7 +13,7 @@ use super::{
         take_over::Plan,
     },
     Connected, now,
-    values::{millis, time, uuid},
+    values::{millis, text, time, uuid},
 };
 use crate::{Error, error::Doing as _, lifecycle::Retry};
 
@@ -249,14 +249,18 @@ fn claimed(
         .iter()
         .map(|row| {
             let id = uuid(row, 0)?;
+            let texts = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
+            let unreadable = texts.iter().any(Result::is_err);
+            let [key, payload, headers] = texts.map(Result::unwrap_or_default);
             Ok(Claimed {
                 id,
-                key: row.try_get(1)?,
-                payload: row.try_get(2)?,
-                headers: row.try_get(3)?,
+                key,
+                payload: payload.unwrap_or_default(),
+                headers,
                 attempts: count(row.try_get(4)?),
                 unsettled_before: unsettled_before(id),
                 created_at: time(row.try_get(5)?),
+                unreadable,
                 available_at: row.try_get(6)?,
             })
         })

@@ -208,9 +208,8 @@ impl Session for Connected {
     fn settle<'a>(
         &'a mut self,
         batch: &'a [Settlement],
-        keep: bool,
     ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
-        Box::pin(settle::settle(self, batch, keep))
+        Box::pin(settle::settle(self, batch))
     }
 
     fn heartbeat<'a>(

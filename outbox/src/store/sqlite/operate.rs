@@ -11,7 +11,7 @@ use super::{
         row::{count, routes_json},
     },
     Connected, Sqlite, now,
-    values::{millis, time, uuid},
+    values::{millis, shown, time, uuid},
 };
 use crate::{DeadLetter, Error, MessageState, dead_letters::failures, error::Doing as _};
 
@@ -94,7 +94,7 @@ pub(super) async fn stats(store: &Sqlite, alive: Duration) -> Result<Vec<RouteCo
     let rows = query.fetch_all(&store.pool).await.doing(DOING)?;
     let counts = rows.iter().map(|row| {
         Ok(RouteCount {
-            topic: row.try_get(0)?,
+            topic: shown(row, 0)?.unwrap_or_default(),
             version: row.try_get(1)?,
             state: MessageState::parse(row.try_get(2)?).unwrap_or(MessageState::Pending),
             rows: u64::try_from(row.try_get::<i64, _>(3)?).unwrap_or(0),
@@ -115,12 +115,12 @@ pub(super) async fn dead_letters(store: &Sqlite, limit: u32) -> Result<Vec<DeadL
     let letters = rows.iter().map(|row| {
         Ok(DeadLetter {
             id: uuid(row, 0)?,
-            topic: row.try_get(1)?,
+            topic: shown(row, 1)?.unwrap_or_default(),
             version: count(row.try_get(2)?),
-            key: row.try_get(3)?,
+            key: shown(row, 3)?,
             attempts: count(row.try_get(4)?),
             redrives: count(row.try_get(5)?),
-            errors: failures(row.try_get(6)?),
+            errors: failures(&shown(row, 6)?.unwrap_or_default()),
             created_at: time(row.try_get(7)?),
             died_at: time(row.try_get::<Option<i64>, _>(8)?.unwrap_or(0)),
         })

@@ -130,7 +130,6 @@ pub(super) async fn renew(
 pub(super) async fn settle(
     session: &mut Connected,
     batch: &[Settlement],
-    keep: bool,
 ) -> Result<Vec<Uuid>, Error> {
     const DOING: &str = "settling messages";
     let outbox = session.outbox.clone();
@@ -141,7 +140,7 @@ pub(super) async fn settle(
     let turn = Arc::clone(&session.turn);
     let _turn = turn.take().await;
     let mut tx = session.begin().await.doing(DOING)?;
-    let rows = sorted.run(&outbox, &mut tx, keep).await.doing(DOING)?;
+    let rows = sorted.run(&outbox, &mut tx).await.doing(DOING)?;
     tx.commit().await.doing(DOING)?;
     rows.iter()
         .map(|row| uuid(row, 0))
@@ -153,6 +152,7 @@ pub(super) async fn settle(
 #[derive(Default)]
 struct Sorted {
     delivered: Vec<Value>,
+    kept: Vec<Value>,
     retry: Vec<Value>,
     dead: Vec<Value>,
     give_back: Vec<Value>,
@@ -163,9 +163,11 @@ impl Sorted {
         let Settlement {
             lease: (id, token),
             verdict,
+            ..
         } = settlement;
         match verdict {
             Verdict::Delivered => self.delivered.push(json!([id, token])),
+            Verdict::Kept => self.kept.push(json!([id, token])),
             Verdict::Retry { delay, text } => {
                 self.retry.push(json!([id, token, text, millis(*delay)]))
             }
@@ -181,17 +183,12 @@ impl Sorted {
         self,
         outbox: &Outbox,
         tx: &mut SqliteConnection,
-        keep: bool,
     ) -> Result<Vec<SqliteRow>, sqlx::Error> {
         let statements = &outbox.statements().sqlite.settle;
-        let delivered = if keep {
-            &statements.keep
-        } else {
-            &statements.delete
-        };
         let mut rows = Vec::new();
         for (sql, settled) in [
-            (delivered, self.delivered),
+            (&statements.delete, self.delivered),
+            (&statements.keep, self.kept),
             (&statements.retry, self.retry),
             (&statements.dead, self.dead),
             (&statements.give_back, self.give_back),

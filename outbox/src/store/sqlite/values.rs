@@ -1,6 +1,9 @@
 //! How ids and times stand in SQLite: as text, and as milliseconds.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    string::FromUtf8Error,
+    time::{Duration, SystemTime},
+};
 
 use sqlx::{Row as _, sqlite::SqliteRow};
 use uuid::Uuid;
@@ -10,6 +13,21 @@ use crate::publish::to_micros;
 pub(super) fn uuid(row: &SqliteRow, column: usize) -> Result<Uuid, sqlx::Error> {
     let text: &str = row.try_get(column)?;
     Uuid::parse_str(text).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
+
+/// A text as it is stored, which need not be UTF-8: SQLite does not check what it is given.
+pub(super) fn text(
+    row: &SqliteRow,
+    column: usize,
+) -> Result<Result<Option<String>, FromUtf8Error>, sqlx::Error> {
+    let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
+    Ok(bytes.map(String::from_utf8).transpose())
+}
+
+/// A text for people to read: what is not UTF-8 is shown as U+FFFD.
+pub(super) fn shown(row: &SqliteRow, column: usize) -> Result<Option<String>, sqlx::Error> {
+    let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Milliseconds, rounded up: never earlier than asked for.
