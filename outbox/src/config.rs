@@ -89,7 +89,7 @@ pub struct OutboxBuilder {
 }
 
 impl OutboxBuilder {
-    /// The table, as `table` or `schema.table`. Each name: letters, digits, `_` and `-`, not starting
+    /// The table, as `table` or `schema.table`. Each name: letters of any script, digits, `_` and `-`, not starting
     /// with a digit; it is quoted in all SQL. The table's name has at most 50 bytes, since indexes
     /// and control tables are named after it. On SQLite a schema other than `main` is refused
     /// when the outbox is used. Default: `public.outbox` on Postgres, `outbox` elsewhere.

@@ -207,6 +207,11 @@ impl StdError for Carrier {
 }
 
 /// Gives an error its decision on the way out of a handler: `charge(..).await.or_cancel()?`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Result` whose error a handler could return",
+    label = "expected `Result<T, E>` of an error",
+    note = "`E` may be a std error, `anyhow::Error`, a boxed error, a `String` or `outbox::HandlerError`"
+)]
 pub trait ResultExt<T> {
     /// On an error: don't try again, the message becomes a dead letter.
     fn or_cancel(self) -> Result<T, HandlerError>;

@@ -49,6 +49,11 @@ pub enum Fate {
 
 /// Publishing as a trait, for message types whose own methods go by the same names
 /// (`#[outbox::message(methods = false)]`). Implemented for every message.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an outbox message",
+    label = "can't be published: this type has no topic",
+    note = "annotate the type with `#[outbox::message(topic = \"...\")]`"
+)]
 pub trait Publish: Message + Sized {
     /// Writes the message into the outbox as part of the transaction open on `tx`, with the default
     /// [`Outbox`].
