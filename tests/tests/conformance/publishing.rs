@@ -114,6 +114,13 @@ async fn nul_characters_are_refused_before_any_sql(db: Db) {
         }
         .publish(&mut tx)
         .await,
+        // Not in its key, but in its payload alone.
+        Errand {
+            name: "a\0b".to_owned(),
+            number: 0,
+        }
+        .publish(&mut tx)
+        .await,
         good.publication().key("k\0").publish(&mut tx).await,
         good.publication().dedup_key("\0").publish(&mut tx).await,
         good.publication().header("h\0", "v").publish(&mut tx).await,

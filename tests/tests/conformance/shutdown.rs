@@ -64,6 +64,8 @@ async fn a_running_handler_may_end_within_the_grace(db: Db) {
     lab.started(3).await;
     let start = Instant::now();
     let stopping = tokio::spawn(running.shutdown());
+    // Long enough for a stop that drops them to have done so.
+    tokio::time::sleep(millis(300)).await;
     gate.open();
     let counts = within(LONG, stopping)
         .await
