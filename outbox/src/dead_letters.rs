@@ -71,14 +71,15 @@ pub(crate) fn failures(json: &str) -> Vec<Failure> {
 }
 
 /// The dead letters of an outbox; made by [`Outbox::dead_letters`].
-#[must_use = "call `.list()` or `.redrive(id)`"]
+#[must_use = "call `.list().await` or `.redrive(id).await`"]
 pub struct DeadLetters {
     store: Result<Arc<dyn Store>, Error>,
     limit: u32,
 }
 
 impl Outbox {
-    /// The dead letters of this outbox.
+    /// The dead letters of this outbox: `outbox.dead_letters(&pool).list().await?` lists them,
+    /// `outbox.dead_letters(&pool).redrive(letter.id).await?` gives one another chance.
     pub fn dead_letters(&self, pool: &impl DatabasePool) -> DeadLetters {
         DeadLetters {
             store: store::reach(self, pool),

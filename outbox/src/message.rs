@@ -21,6 +21,11 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The version of the payload's shape, 1 and up.
     const VERSION: u32;
 
+    /// The type's path, by which a router tells two messages of one topic apart; empty where it is
+    /// not known, as in an impl that the attribute did not write.
+    #[doc(hidden)]
+    const PATH: &'static str = "";
+
     /// The ordering and partition key, if the message has one: at most 1,024 bytes.
     fn key(this: &Self) -> Option<Cow<'_, str>>;
 

@@ -14,7 +14,9 @@ pub use serde;
 
 pub use crate::{
     handler::{Delivery, Handle, Handler, IntoOutcome, Outcome, Policy, Started},
-    promise::{Part, Payload, Promise, Table, count, declared, flatten, slots, well_formed},
+    promise::{
+        Part, Payload, Promise, Required, Table, count, declared, flatten, slots, well_formed,
+    },
     publish::Publishing,
     router::{Entry, Router},
 };
@@ -110,10 +112,4 @@ where
 #[must_use]
 pub const fn promise<H: Handler>() -> Promise {
     H::PROMISE
-}
-
-/// The topic of a required message.
-#[must_use]
-pub const fn topic<M: crate::Message>() -> &'static str {
-    M::TOPIC
 }

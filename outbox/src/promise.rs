@@ -11,6 +11,8 @@ use crate::{Message, handler::Handler, topic};
 pub struct Promise {
     pub(crate) topic: &'static str,
     pub(crate) version: u32,
+    /// The message's path; see [`Message::PATH`].
+    pub(crate) message: &'static str,
     pub(crate) name: &'static str,
     /// Where it stands, as `file:line`.
     pub(crate) at: &'static str,
@@ -33,6 +35,7 @@ impl Promise {
         Self {
             topic,
             version,
+            message: <P::Message as Message>::PATH,
             name,
             at,
         }
@@ -44,8 +47,27 @@ impl Promise {
         Self {
             topic,
             version: 1,
+            message: "",
             name,
             at: "",
+        }
+    }
+}
+
+/// A message that a router has to have a handler for.
+#[derive(Debug, Clone, Copy)]
+pub struct Required {
+    topic: &'static str,
+    path: &'static str,
+}
+
+impl Required {
+    /// The message `M`.
+    #[must_use]
+    pub const fn of<M: Message>() -> Self {
+        Self {
+            topic: M::TOPIC,
+            path: M::PATH,
         }
     }
 }
@@ -202,16 +224,31 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Panics if no handler serves this topic, which is that of `message`.
+    /// Panics if no handler serves this topic, which is that of `message`; or one that takes another
+    /// message of the same topic.
     #[track_caller]
-    pub const fn require(&self, topic: &str, message: &str) {
-        if self.get(topic).is_none() {
+    pub const fn require(&self, required: Required, message: &str) {
+        let Some(Slot { promise, .. }) = self.get(required.topic) else {
             Text::new()
                 .and("no handler for topic \"")
-                .and(topic)
+                .and(required.topic)
                 .and("\" (message `")
                 .and(message)
                 .and("`) in this router")
+                .panic();
+        };
+        let known = !promise.message.is_empty() && !required.path.is_empty();
+        if known && !same(promise.message, required.path) {
+            Text::new()
+                .and("topic \"")
+                .and(required.topic)
+                .and("\" is served by ")
+                .and_handler(promise)
+                .and("\nwhich takes `")
+                .and(promise.message)
+                .and("`, not `")
+                .and(required.path)
+                .and("`; give each message a topic of its own")
                 .panic();
         }
     }

@@ -23,6 +23,7 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
     let (krate, private) = (krate.at(span), krate.private(span));
     let this = ours("this");
     let topic = topic(message);
+    let path = unraw(ident);
     let (key, validate) = if sound {
         (key(message, &this), validate(message, &this))
     } else {
@@ -46,6 +47,7 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
         impl #impl_generics #krate::Message for #ident #type_generics #bounds {
             const TOPIC: &'static #private::str = #topic;
             const VERSION: #private::u32 = 1;
+            const PATH: &'static #private::str = ::core::concat!(::core::module_path!(), "::", #path);
 
             fn key(#this: &Self) -> #private::Option<#private::Cow<'_, #private::str>> {
                 #key

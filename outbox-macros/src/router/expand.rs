@@ -117,7 +117,7 @@ fn required(entry: &Entry, krate: &Krate) -> TokenStream {
         .map(|last| span::unraw(&last.ident))
         .unwrap_or_default();
     let private = krate.private(span);
-    let topic = quote_spanned!(span=> #private::topic::<#path>());
+    let topic = quote_spanned!(span=> #private::Required::of::<#path>());
     let table = ours(TABLE);
     let function = |span| {
         let private = krate.private(span);

@@ -122,6 +122,10 @@ pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
 ///
 /// Any std error turns into one by `?` and is then retried with backoff. It deliberately does not
 /// implement `std::error::Error` itself, which is what makes that conversion possible.
+///
+/// `?` takes std errors only; for a `String`, a boxed error or `anyhow::Error` write
+/// `.map_err(HandlerError::retry)?`, or let the handler return `Result<(), anyhow::Error>`.
+#[must_use = "a decision counts only if the handler returns it: `return Err(..)`"]
 pub struct HandlerError(Carrier);
 
 /// What a [`HandlerError`] is inside a box, where its decision is found again by downcast.

@@ -169,7 +169,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
 }
 
 impl<S: Send + Sync + 'static> RelayBuilder<S, NeedsState> {
-    /// The state from which handlers take their `State<T>`. Default: `()`.
+    /// The state from which handlers take their `State<T>`; a `Router<()>` needs none.
     pub fn state(self, state: S) -> RelayBuilder<S, HasState<S>> {
         self.with(HasState(Arc::new(state))).0
     }
@@ -182,34 +182,35 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
-    /// How many handlers run at once, at most 100,000. Default: 64.
+    /// How many handlers run at once, from 1 to 100,000. Default: 64.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.config.concurrency = handlers;
         self
     }
 
     /// How long an idle relay waits before it looks again. On SQLite it also notices commits within
-    /// 20 ms. Default: 1 s.
+    /// 20 ms. From 1 ms to 30 days. Default: 1 s.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.config.poll_interval = interval;
         self
     }
 
     /// How long a claimed row belongs to this relay without a renewal, and so how long its messages
-    /// wait when the process dies. Renewed at half of it. At least 100 ms. Default: 30 s.
+    /// wait when the process dies. Renewed at half of it. From 100 ms to 30 days. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = lease;
         self
     }
 
-    /// How long one attempt may run; `#[outbox::handler(timeout = ..)]` wins. Default: 5 min.
+    /// How long one attempt may run; From 1 ms to 30 days.
+    /// `#[outbox::handler(timeout = ..)]` wins. Default: 5 min.
     pub fn handler_timeout(mut self, timeout: Duration) -> Self {
         self.config.handler_timeout = timeout;
         self
     }
 
     /// How many attempts a message gets before it is a dead letter; a claim counts, whatever becomes
-    /// of it. At most 1,000,000. `#[outbox::handler(max_attempts = ..)]` wins.
+    /// of it. From 1 to 1,000,000. `#[outbox::handler(max_attempts = ..)]` wins.
     ///
     /// With 1, a process that dies leaves everything it had in flight as dead letters. Default: 10.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
@@ -218,7 +219,9 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// The delay after the first failed attempt, which doubles with each further one, and its cap.
-    /// `#[outbox::handler(backoff = ..)]` wins. Default: 1 s and 300 s.
+    /// Both from
+    /// 1 ms to 30 days, the base not above the cap. `#[outbox::handler(backoff = ..)]` wins.
+    /// Default: 1 s and 300 s.
     pub fn backoff(mut self, base: Duration, cap: Duration) -> Self {
         (self.config.retry.base, self.config.retry.cap) = (base, cap);
         self
@@ -230,14 +233,15 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
-    /// How long a stop waits for running handlers before it drops them. Default: 30 s.
+    /// How long a stop waits for running handlers before it drops them; from zero to 30 days.
+    /// Default: 30 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.config.grace = grace;
         self
     }
 
-    /// How many rows the relay holds at most, running or waiting. Default: 4 × concurrency, at least
-    /// 256.
+    /// How many rows the relay holds at most, running or waiting: not fewer than `concurrency`, and at
+    /// most 400,000. Default: 4 × concurrency, or 256 if that is more.
     pub fn window(mut self, rows: usize) -> Self {
         self.config.window = Some(rows);
         self
@@ -251,7 +255,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// How long the relay waits for a claim, a settle or a renewal before it gives the connection up.
-    /// Default: 10 s.
+    /// From 10 ms to 30 days. Default: 10 s.
     pub fn store_timeout(mut self, timeout: Duration) -> Self {
         self.config.store_timeout = timeout;
         self

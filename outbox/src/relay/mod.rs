@@ -40,6 +40,7 @@ use crate::{
 /// Delivers committed messages to the handlers of a router. Cheap to clone.
 ///
 /// Any number of relays may run anywhere, on the same table, without a leader.
+#[must_use = "a relay does nothing until it is told to: `run_until`, `spawn` or `drain`"]
 pub struct Relay<S: 'static = ()> {
     setup: Arc<Setup<S>>,
 }
