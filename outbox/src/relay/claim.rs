@@ -210,8 +210,11 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             session.probe(routes, cutoff)
         })?;
         self.probed_at = Instant::now();
-        let others_first = self.suspects.round_begins(!probe.lapsed.is_empty());
+        let others_first = self.suspects.round_begins();
         self.round.begin(&probe, others_first);
+        if !self.round.has_lapsed() {
+            self.suspects.forget();
+        }
         let next = [probe.next, self.round.bench_ends()]
             .into_iter()
             .flatten()

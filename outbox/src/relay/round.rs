@@ -77,6 +77,12 @@ impl Round {
         matches!(self.found.front(), Some(Found::Lapsed(_)))
     }
 
+    pub(super) fn has_lapsed(&self) -> bool {
+        self.found
+            .iter()
+            .any(|found| matches!(found, Found::Lapsed(_)))
+    }
+
     /// Ends the round early.
     pub(super) fn clear(&mut self) {
         self.found.clear();

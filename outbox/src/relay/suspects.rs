@@ -87,13 +87,15 @@ impl Suspects {
     }
 
     /// Whether the round that begins belongs to the others first.
-    pub(super) fn round_begins(&mut self, lapsed: bool) -> bool {
+    pub(super) fn round_begins(&mut self) -> bool {
         self.seen_in_round = false;
-        if !lapsed {
-            self.since = None;
-        }
         self.next_at_once = std::mem::take(&mut self.others_first);
         self.next_at_once
+    }
+
+    /// None can be taken over in this round.
+    pub(super) fn forget(&mut self) {
+        self.since = None;
     }
 
     /// One could not run, since the window is not empty.

@@ -20,6 +20,7 @@ on_every_database![
     a_suspect_runs_alone,
     suspects_let_others_through,
     a_suspect_that_is_gone_stops_nobody,
+    a_suspect_that_is_refused_stops_nobody,
     a_paused_relay_undoes_nothing,
     attempts_survive_a_restart,
 ];
@@ -347,4 +348,36 @@ async fn a_suspect_that_is_gone_stops_nobody(db: Db) {
     gate.open();
     all_delivered(&db).await;
     running.shutdown().await.expect("stops");
+}
+
+async fn a_suspect_that_is_refused_stops_nobody(db: Db) {
+    let gate = outbox_tests::Gate::closed();
+    let lab = Lab::new({
+        let gate = gate.clone();
+        move |_| {
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(())
+            }
+        }
+    });
+    let errand = |name: &str| Errand {
+        name: name.to_owned(),
+        number: 1,
+    };
+    db.publish(&errand("long")).await;
+    let running = relay!(db, ALL, lab; lease(millis(500))).spawn();
+    lab.started(1).await;
+    insert_suspects(&db, 1).await;
+    // It has been seen waiting when the database begins to refuse it.
+    tokio::time::sleep(millis(300)).await;
+    db.refuse_updates("NEW.topic = 'lab.task'").await;
+    gate.open();
+    for name in ["one", "two", "three"] {
+        let fresh = db.publish(&errand(name)).await.id;
+        delivered(&db, fresh).await;
+    }
+    let counts = running.shutdown().await.expect("stops");
+    assert_eq!((counts.delivered, db.count("unsettled = 2").await), (4, 1));
 }
