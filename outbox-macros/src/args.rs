@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{
-    Expr, ExprLit, Lit, LitStr, Token,
+    Attribute, Expr, ExprLit, Lit, LitStr, Token,
     ext::IdentExt as _,
     parse::{ParseStream, Parser as _},
 };
@@ -52,6 +52,24 @@ impl Args {
         // The parser reports its errors itself and reads everything, so that it can't fail.
         let _: syn::Result<()> = parser.parse2(tokens);
         args
+    }
+
+    /// Parses the arguments of all helper attributes called `name`.
+    pub(crate) fn of_attributes(
+        attrs: &[Attribute],
+        name: &str,
+        of: &str,
+        valid: &[&str],
+        errors: &mut Errors,
+    ) -> Self {
+        let mut tokens = TokenStream::new();
+        for attr in attrs.iter().filter(|attr| attr.path().is_ident(name)) {
+            if let Some(list) = errors.ok(attr.meta.require_list()) {
+                let list = &list.tokens;
+                tokens.extend(quote::quote!(#list,));
+            }
+        }
+        Self::parse(tokens, of, valid, errors)
     }
 
     fn add(&mut self, arg: Arg, of: &str, valid: &[&str], errors: &mut Errors) {

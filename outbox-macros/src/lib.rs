@@ -1,13 +1,15 @@
 //! The macros of the `outbox` crate. Use them through it: `outbox::message`, `outbox::handler`,
-//! `outbox::router!`, `outbox::FromRef`.
+//! `outbox::router!`, `outbox::Event`, `outbox::FromRef`.
 
 mod args;
 mod duration;
 mod errors;
+mod event;
 mod from_ref;
 mod handler;
 mod krate;
 mod message;
+mod publish;
 mod router;
 mod span;
 mod suggest;
@@ -59,6 +61,12 @@ use proc_macro::TokenStream;
 ///     fn validate(this: &Self) -> Result<(), Invalid> {
 ///         // garde's rules, then those of `validate = path`
 /// #       Ok(())
+///     }
+/// }
+///
+/// impl Publish for PaymentSettled {
+///     fn publication(&self) -> Publication<'_> {
+///         Publication::new(self)
 ///     }
 /// }
 ///
@@ -131,6 +139,89 @@ pub fn message(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Message, attributes(outbox, garde))]
 pub fn derive_message(item: TokenStream) -> TokenStream {
     message::derive(item.into()).into()
+}
+
+/// Publishes an enum as the message that its variant wraps.
+///
+/// ```
+/// #[outbox::message(topic = "orders.placed")]
+/// pub struct OrderPlaced {
+///     pub order: u64,
+/// }
+///
+/// #[outbox::message(topic = "orders.cancelled")]
+/// pub struct OrderCancelled {
+///     pub order: u64,
+///     pub reason: String,
+/// }
+///
+/// #[derive(outbox::Event)]
+/// pub enum OrderEvent {
+///     Placed(OrderPlaced),
+///     Cancelled(OrderCancelled),
+/// }
+///
+/// # async fn place(outbox: outbox::Outbox, pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
+/// # let mut tx = pool.begin().await?;
+/// let event = OrderEvent::Placed(OrderPlaced { order: 1 });
+/// event.publish(&mut tx).await?; // to "orders.placed"
+///
+/// let events = vec![event, OrderEvent::Cancelled(OrderCancelled { order: 2, reason: "late".into() })];
+/// outbox.publish_all(events, &mut tx).await?; // each to its own topic
+/// # tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The event itself is not a message: it has no topic, is not serialized, and no handler takes it.
+/// Each of its messages has its own topic and handler.
+///
+/// # Equivalent code
+///
+/// ```
+/// # use outbox::{Enlist, Publication, Publish, Published, Publishing};
+/// # #[outbox::message(topic = "orders.placed")] pub struct OrderPlaced;
+/// # #[outbox::message(topic = "orders.cancelled")] pub struct OrderCancelled;
+/// # pub enum OrderEvent { Placed(OrderPlaced), Cancelled(OrderCancelled) }
+/// impl Publish for OrderEvent {
+///     fn publication(&self) -> Publication<'_> {
+///         match self {
+///             Self::Placed(message) => message.publication(),
+///             Self::Cancelled(message) => message.publication(),
+///         }
+///     }
+/// }
+///
+/// // as visible as the type; likewise `publication` and `publish_all`
+/// impl OrderEvent {
+///     pub fn publish<'t, Via, T: Enlist<Via> + ?Sized>(&self, tx: &'t mut T) -> Publishing<'t, Published> {
+///         Publish::publish(self, tx)
+///     }
+/// }
+/// ```
+///
+/// # Arguments
+///
+/// In `#[outbox(..)]` on the enum:
+///
+/// | argument | meaning | default |
+/// |---|---|---|
+/// | `methods = false` | adds no methods; publish through the trait `outbox::Publish` | `true` |
+/// | `crate = ::path` | where `outbox` is, if it is not `::outbox` | `::outbox` |
+///
+/// # Errors you may meet
+///
+/// * *variant `X` wraps nothing*, *wraps 2 fields*: each variant has one field, which is a message.
+/// * *`X` is not an outbox message*: the type in the variant lacks `#[outbox::message(topic = "...")]`.
+/// * *`X` is a message .. and can't be an event as well*: choose one of both.
+/// * `E0592`, *duplicate definitions with name `publish`*: say `#[outbox(methods = false)]`.
+///
+/// # Limitations
+///
+/// Enums only. A variant may also wrap a reference to a message, a box of one, or another event.
+#[proc_macro_derive(Event, attributes(outbox))]
+pub fn event(item: TokenStream) -> TokenStream {
+    event::derive(item.into()).into()
 }
 
 /// Makes a handler of an `async fn`: what a router lists for the topic of its message.

@@ -44,7 +44,7 @@ mod stats;
 #[path = "private.rs"]
 pub mod __private;
 
-pub use outbox_macros::{FromRef, handler, message, router};
+pub use outbox_macros::{Event, FromRef, handler, message, router};
 
 pub use self::{
     config::{Outbox, OutboxBuilder},

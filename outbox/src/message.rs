@@ -5,16 +5,21 @@ use std::{borrow::Cow, fmt};
 use serde::{Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
+use crate::Publish;
+
 /// A type that can be published and handled.
 ///
 /// Implemented by [`#[outbox::message]`](macro@crate::message). The functions take no receiver, so
 /// that they can't clash with methods of the type itself, such as `garde::Validate::validate`.
+///
+/// Who implements it by hand implements [`Publish`] beside it, whose `publication` is
+/// [`Publication::new(self)`](crate::Publication::new).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an outbox message",
     label = "this type has no topic",
     note = "annotate the type with `#[outbox::message(topic = \"...\")]`"
 )]
-pub trait Message: Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait Message: Publish + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Where the message goes: 1 to 255 bytes of lowercase ASCII letters, digits, `-`, `_`, `.`.
     const TOPIC: &'static str;
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
-use outbox::{Message, Outbox, Published};
+use outbox::{Outbox, Publish, Published};
 use serde_json::Value;
 use sqlx::{
     AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _, SqlitePool,
@@ -192,12 +192,12 @@ impl Db {
     }
 
     /// Publishes and commits.
-    pub async fn publish<M: Message>(&self, message: &M) -> Published {
+    pub async fn publish<P: Publish>(&self, message: &P) -> Published {
         self.publish_to(&Outbox::default(), message).await
     }
 
     /// Publishes to this outbox and commits.
-    pub async fn publish_to<M: Message>(&self, outbox: &Outbox, message: &M) -> Published {
+    pub async fn publish_to<P: Publish>(&self, outbox: &Outbox, message: &P) -> Published {
         let mut tx = self.begin().await;
         let published = outbox
             .publish(message, &mut tx)
@@ -208,11 +208,10 @@ impl Db {
     }
 
     /// Publishes many and commits.
-    pub async fn publish_all<M: Message>(&self, messages: &[M]) -> Vec<Uuid> {
-        let publications = messages.iter().map(outbox::Publish::publication);
+    pub async fn publish_all<P: Publish>(&self, messages: &[P]) -> Vec<Uuid> {
         let mut tx = self.begin().await;
         let published = Outbox::default()
-            .publish_all(publications, &mut tx)
+            .publish_all(messages, &mut tx)
             .await
             .expect("all are published");
         tx.commit().await;

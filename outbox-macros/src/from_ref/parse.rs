@@ -70,12 +70,5 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
 }
 
 fn args(attrs: &[Attribute], of: &str, valid: &[&str], errors: &mut Errors) -> Args {
-    let mut tokens = TokenStream::new();
-    for attr in attrs.iter().filter(|attr| attr.path().is_ident("from_ref")) {
-        if let Some(list) = errors.ok(attr.meta.require_list()) {
-            let list = &list.tokens;
-            tokens.extend(quote::quote!(#list,));
-        }
-    }
-    Args::parse(tokens, of, valid, errors)
+    Args::of_attributes(attrs, "from_ref", of, valid, errors)
 }

@@ -6,7 +6,8 @@ use quote::{quote, quote_spanned};
 use super::check::{Key, KeyField, Message};
 use crate::{
     krate::Krate,
-    span::{self, emitted, ours, over, unraw},
+    publish::Publish,
+    span::{self, ours, over, unraw},
     topic_arg::Topic,
 };
 
@@ -39,7 +40,7 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
             .flat_map(|clause| &clause.predicates);
         quote_spanned!(span=> where Self: #private::Plain, #(#bounds),*)
     });
-    let methods = message.methods.then(|| methods(message, bounds.as_ref()));
+    let publish = publish(message, bounds.clone(), sound);
     let assertion = sound.then(|| assertion(message)).flatten();
     let allow = allow(message);
     quote_spanned! {span=>
@@ -57,9 +58,37 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
                 #validate
             }
         }
-        #methods
+        #publish
         #assertion
     }
+}
+
+fn publish(message: &Message, bounds: Option<TokenStream>, sound: bool) -> TokenStream {
+    let Message {
+        krate,
+        ident,
+        vis,
+        generics,
+        methods,
+        ..
+    } = message;
+    let span = over(ident);
+    let body = if sound {
+        let krate = krate.at(span);
+        quote_spanned!(span=> #krate::Publication::new(self))
+    } else {
+        stub(span)
+    };
+    let publish = Publish {
+        krate,
+        ident,
+        vis,
+        generics,
+        bounds,
+        allow: allow(message),
+        methods: *methods,
+    };
+    publish.expand(&body)
 }
 
 /// Who uses a deprecated message is told so; its own impls are no use of it.
@@ -178,54 +207,4 @@ fn validate(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
 
 fn stub(span: Span) -> TokenStream {
     quote_spanned!(span=> ::core::unreachable!("the message did not compile"))
-}
-
-/// The methods that make publishing readable without an import.
-fn methods(message: &Message, bounds: Option<&TokenStream>) -> TokenStream {
-    let Message {
-        krate,
-        ident,
-        vis,
-        generics,
-        ..
-    } = message;
-    let span = emitted(ident.span());
-    let (krate, private) = (krate.at(span), krate.private(span));
-    let (impl_generics, type_generics, _) = generics.split_for_impl();
-    let [tx, messages] = ["tx", "messages"].map(ours);
-    let allow = allow(message);
-    let vis = span::visibility(vis);
-    quote_spanned! {span=>
-        #allow
-        impl #impl_generics #ident #type_generics #bounds {
-            /// Writes the message into the default outbox as part of the transaction open on `tx`.
-            ///
-            /// # Errors
-            ///
-            /// See `outbox::Outbox::publish`.
-            #vis fn publish<'outbox, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
-                &self,
-                #tx: &'outbox mut Tx,
-            ) -> #private::Publishing<'outbox, #krate::Published> {
-                <Self as #krate::Publish>::publish(self, #tx)
-            }
-
-            /// A publication with options: delay, dedup key, headers, id, another outbox.
-            #vis fn publication(&self) -> #krate::Publication<'_> {
-                <Self as #krate::Publish>::publication(self)
-            }
-
-            /// Writes many messages, in chunks of one statement each; the result is in their order.
-            ///
-            /// # Errors
-            ///
-            /// See `outbox::Outbox::publish`. Nothing is sent to the database if one of them is invalid.
-            #vis fn publish_all<'outbox, 'message, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
-                #messages: impl #private::IntoIterator<Item = &'message Self>,
-                #tx: &'outbox mut Tx,
-            ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>> {
-                <Self as #krate::Publish>::publish_all(#messages, #tx)
-            }
-        }
-    }
 }

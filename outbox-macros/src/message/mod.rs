@@ -24,6 +24,11 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     attribute::attach(args, item)
 }
 
+/// Whether an item with these attributes is a message, to a derive that stands below the attribute.
+pub(crate) fn is_message(attrs: &[syn::Attribute]) -> bool {
+    attrs.iter().any(|attr| parse::carried(attr).is_some())
+}
+
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Some(parsed) = parse::parse(item, &mut errors) else {

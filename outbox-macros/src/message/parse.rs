@@ -134,7 +134,7 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
 }
 
 /// The arguments of `#[outbox::message]`, if this is the attribute that carries them.
-fn carried(attr: &Attribute) -> Option<TokenStream> {
+pub(super) fn carried(attr: &Attribute) -> Option<TokenStream> {
     let list = attr
         .path()
         .is_ident("outbox")

@@ -72,7 +72,7 @@ pub(crate) fn to_micros(duration: Duration) -> i64 {
 }
 
 /// What a publication adds to its message.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Addressed {
     pub(crate) id: Option<Uuid>,
     pub(crate) key: Option<String>,

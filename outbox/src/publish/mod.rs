@@ -18,7 +18,7 @@ pub use self::{
     enlist::{Enlist, Enlisted, Sqlx},
     publication::Publication,
 };
-use crate::{Error, Message, Outbox, error::Kind, store};
+use crate::{Error, Outbox, error::Kind, store};
 
 /// The future of a publish: boxed, so that one mistake at the call prints one error, and `Send`.
 pub type Publishing<'t, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 't>>;
@@ -47,30 +47,33 @@ pub enum Fate {
     },
 }
 
-/// Publishing as a trait, for message types whose own methods go by the same names
-/// (`#[outbox::message(methods = false)]`). Implemented for every message.
+/// What can be published: a message; an event, which publishes the message of its variant; a
+/// [`Publication`], which is a message with options; and references and boxes of these.
+///
+/// Implemented by [`#[outbox::message]`](macro@crate::message) and by
+/// [`#[derive(outbox::Event)]`](derive@crate::Event), which also add these as methods of the type, so
+/// that the trait need not be imported. With `methods = false` they don't, for types whose own methods
+/// go by the same names.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an outbox message",
     label = "can't be published: this type has no topic",
-    note = "annotate the type with `#[outbox::message(topic = \"...\")]`"
+    note = "annotate the type with `#[outbox::message(topic = \"...\")]`, or, if it is an enum of messages, with `#[derive(outbox::Event)]`"
 )]
-pub trait Publish: Message + Sized {
+pub trait Publish {
+    /// A publication with options: delay, dedup key, headers, id, another outbox.
+    fn publication(&self) -> Publication<'_>;
+
     /// Writes the message into the outbox as part of the transaction open on `tx`, with the default
     /// [`Outbox`].
     ///
     /// # Errors
     ///
     /// See [`Outbox::publish`].
-    fn publish<'t, Via, T: Enlist<Via> + ?Sized>(
-        &self,
-        tx: &'t mut T,
-    ) -> Publishing<'t, Published> {
+    fn publish<'t, Via, T: Enlist<Via> + ?Sized>(&self, tx: &'t mut T) -> Publishing<'t, Published>
+    where
+        Self: Sized,
+    {
         self.publication().publish(tx)
-    }
-
-    /// A publication with options: delay, dedup key, headers, id, another outbox.
-    fn publication(&self) -> Publication<'_> {
-        Publication::new(self)
     }
 
     /// Writes many messages, in chunks of one statement each. The result is in the order of `messages`.
@@ -81,16 +84,32 @@ pub trait Publish: Message + Sized {
     fn publish_all<'t, 'm, Via, T: Enlist<Via> + ?Sized>(
         messages: impl IntoIterator<Item = &'m Self>,
         tx: &'t mut T,
-    ) -> Publishing<'t, Vec<Published>> {
-        Outbox::default().publish_all(messages.into_iter().map(Self::publication), tx)
+    ) -> Publishing<'t, Vec<Published>>
+    where
+        Self: Sized + 'm,
+    {
+        Outbox::default().publish_all(messages, tx)
     }
 }
 
-impl<M: Message> Publish for M {}
+#[diagnostic::do_not_recommend]
+impl<P: Publish + ?Sized> Publish for &P {
+    fn publication(&self) -> Publication<'_> {
+        (**self).publication()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Publish + ?Sized> Publish for Box<P> {
+    fn publication(&self) -> Publication<'_> {
+        (**self).publication()
+    }
+}
 
 impl Outbox {
-    /// Writes `message` into this outbox as part of the transaction open on `tx`. The transaction is
-    /// neither begun nor committed here, and no second connection is used.
+    /// Writes `message`, or the one that an event wraps, into this outbox as part of the transaction
+    /// open on `tx`. The transaction is neither begun nor committed here, and no second connection is
+    /// used.
     ///
     /// # Errors
     ///
@@ -101,28 +120,29 @@ impl Outbox {
     /// the table, [`Error::is_retryable`] where the same transaction may succeed when run again,
     /// [`Error::is_connection`]. In a transaction in which a statement failed before, Postgres refuses
     /// this one as well, with its own error as the source.
-    pub fn publish<'t, Via, M: Message, T: Enlist<Via> + ?Sized>(
+    pub fn publish<'t, Via, P: Publish + ?Sized, T: Enlist<Via> + ?Sized>(
         &self,
-        message: &M,
+        message: &P,
         tx: &'t mut T,
     ) -> Publishing<'t, Published> {
-        Publication::new(message).to(self).publish(tx)
+        message.publication().to(self).publish(tx)
     }
 
-    /// Writes many publications, mixed in type and options, in chunks of one statement each. The
-    /// result is in their order. All go to this outbox, whatever [`Publication::to`] says.
+    /// Writes many messages in chunks of one statement each: events, publications mixed in type and
+    /// options, or messages of one type, by value or by reference. The result is in their order. All go
+    /// to this outbox, whatever [`Publication::to`] says.
     ///
     /// # Errors
     ///
     /// See [`publish`](Self::publish). Nothing is sent to the database if one of them is invalid.
-    pub fn publish_all<'t, 'm, Via, T: Enlist<Via> + ?Sized>(
+    pub fn publish_all<'t, Via, P: Publish, T: Enlist<Via> + ?Sized>(
         &self,
-        publications: impl IntoIterator<Item = Publication<'m>>,
+        messages: impl IntoIterator<Item = P>,
         tx: &'t mut T,
     ) -> Publishing<'t, Vec<Published>> {
-        let envelopes = publications
+        let envelopes = messages
             .into_iter()
-            .map(|publication| publication.seal(self))
+            .map(|message| message.publication().seal(self))
             .collect();
         write(self.clone(), envelopes, tx.enlist())
     }

@@ -8,11 +8,12 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{Due, Enlist, Envelope, Published, Publishing, envelope::Addressed};
+use super::{Due, Enlist, Envelope, Publish, Published, Publishing, envelope::Addressed};
 use crate::{Error, Message, Outbox};
 
 /// A message with options. Made by `message.publication()`; carries no message type, so that one
 /// batch can mix them.
+#[derive(Clone)]
 #[must_use = "a publication does nothing until it is published"]
 pub struct Publication<'m> {
     message: &'m dyn Seal,
@@ -37,7 +38,8 @@ impl<M: Message> Seal for M {
 }
 
 impl<'m> Publication<'m> {
-    pub(crate) fn new<M: Message>(message: &'m M) -> Self {
+    /// The message without options. `message.publication()` is the same, and reads better.
+    pub fn new<M: Message>(message: &'m M) -> Self {
         let addressed = Addressed {
             id: None,
             key: None,
@@ -122,6 +124,12 @@ impl<'m> Publication<'m> {
     pub(crate) fn seal(self, outbox: &Outbox) -> Result<Envelope, Error> {
         self.message
             .seal(self.addressed, outbox.settings().max_payload)
+    }
+}
+
+impl Publish for Publication<'_> {
+    fn publication(&self) -> Publication<'_> {
+        self.clone()
     }
 }
 

@@ -5,6 +5,7 @@ mod claims;
 mod crashes;
 mod dead_letters;
 mod due_times;
+mod events;
 mod fences;
 mod isolation;
 mod leases;

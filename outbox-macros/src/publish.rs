@@ -1,0 +1,104 @@
+//! What a message and an event have in common: both can be published.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote_spanned;
+use syn::{Generics, Visibility};
+
+use crate::{
+    krate::Krate,
+    span::{self, emitted, ours},
+};
+
+/// A type that can be published.
+pub(crate) struct Publish<'a> {
+    pub(crate) krate: &'a Krate,
+    pub(crate) ident: &'a Ident,
+    pub(crate) vis: &'a Visibility,
+    pub(crate) generics: &'a Generics,
+    /// The `where` clause of its impls.
+    pub(crate) bounds: Option<TokenStream>,
+    /// What is allowed in its impls.
+    pub(crate) allow: Option<TokenStream>,
+    pub(crate) methods: bool,
+}
+
+impl Publish<'_> {
+    /// The impl of the trait, whose `publication` does `body`, and the methods of the type, if it
+    /// wants some.
+    pub(crate) fn expand(&self, body: &TokenStream) -> TokenStream {
+        let Self {
+            krate,
+            ident,
+            generics,
+            bounds,
+            allow,
+            ..
+        } = self;
+        let krate = krate.at(emitted(ident.span()));
+        let (impl_generics, type_generics, _) = generics.split_for_impl();
+        let methods = self.methods.then(|| self.methods());
+        quote_spanned! {emitted(ident.span())=>
+            #allow
+            impl #impl_generics #krate::Publish for #ident #type_generics #bounds {
+                fn publication(&self) -> #krate::Publication<'_> {
+                    #body
+                }
+            }
+            #methods
+        }
+    }
+
+    /// Methods that make publishing readable without an import.
+    fn methods(&self) -> TokenStream {
+        let Self {
+            krate,
+            ident,
+            vis,
+            generics,
+            bounds,
+            allow,
+            ..
+        } = self;
+        let span = emitted(ident.span());
+        let (krate, private) = (krate.at(span), krate.private(span));
+        let (impl_generics, type_generics, _) = generics.split_for_impl();
+        let [tx, messages] = ["tx", "messages"].map(ours);
+        let vis = span::visibility(vis);
+        quote_spanned! {span=>
+            #allow
+            impl #impl_generics #ident #type_generics #bounds {
+                /// Writes the message into the default outbox as part of the transaction open on `tx`.
+                ///
+                /// # Errors
+                ///
+                /// See `outbox::Outbox::publish`.
+                #vis fn publish<'outbox, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
+                    &self,
+                    #tx: &'outbox mut Tx,
+                ) -> #private::Publishing<'outbox, #krate::Published> {
+                    <Self as #krate::Publish>::publish(self, #tx)
+                }
+
+                /// A publication with options: delay, dedup key, headers, id, another outbox.
+                #vis fn publication(&self) -> #krate::Publication<'_> {
+                    <Self as #krate::Publish>::publication(self)
+                }
+
+                /// Writes many messages, in chunks of one statement each; the result is in their order.
+                ///
+                /// # Errors
+                ///
+                /// See `outbox::Outbox::publish`. Nothing is sent to the database if one of them is invalid.
+                #vis fn publish_all<'outbox, 'message, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
+                    #messages: impl #private::IntoIterator<Item = &'message Self>,
+                    #tx: &'outbox mut Tx,
+                ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>>
+                where
+                    Self: 'message,
+                {
+                    <Self as #krate::Publish>::publish_all(#messages, #tx)
+                }
+            }
+        }
+    }
+}
