@@ -33,7 +33,7 @@ impl Args {
         let mut args = Self::default();
         let parser = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                match parse_one(input) {
+                match parse_one(input, valid) {
                     Ok(arg) => args.add(arg, of, valid, errors),
                     Err(error) => {
                         args.saw_wrong = true;
@@ -102,7 +102,15 @@ impl Args {
     }
 }
 
-fn parse_one(input: ParseStream<'_>) -> syn::Result<Arg> {
+fn parse_one(input: ParseStream<'_>, valid: &[&str]) -> syn::Result<Arg> {
+    if valid.contains(&"topic")
+        && let Ok(text) = input.fork().parse::<LitStr>()
+    {
+        let topic = text.token();
+        return Err(input.error(format!(
+            "expected `name = value`; if this is the topic, write `topic = {topic}`"
+        )));
+    }
     if !input.peek(Ident::peek_any) {
         return Err(input.error("expected an argument: `name` or `name = value`"));
     }

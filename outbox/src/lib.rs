@@ -57,7 +57,7 @@ pub use self::{
     message::{Invalid, Key, Message},
     migrate::{check, migrate},
     publish::{Enlist, Enlisted, Fate, Publication, Publish, Published, Publishing, Sqlx},
-    relay::{Counts, HasState, NeedsState, Relay, RelayBuilder, RelayHandle},
+    relay::{Counts, HasState, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf},
     router::Router,
     stats::{RouteStats, Stats},
     store::DatabasePool,

@@ -21,6 +21,8 @@ pub use crate::{
     router::{Entry, Router},
 };
 
+use std::pin::Pin;
+
 use crate::{Decision, Invalid, decode::Undecodable};
 
 /// What every message is besides; the bound of stubs for generic messages, which are refused.
@@ -61,7 +63,8 @@ pub fn validated<E: std::fmt::Display>(result: Result<(), E>) -> Result<(), Inva
     feature = "garde",
     diagnostic::on_unimplemented(
         message = "the garde rules of `{Self}` can't be run",
-        label = "not the `Validate` of garde 0.23 without a context",
+        label = "`{Self}` has no `Validate` of garde 0.23 without a context",
+        note = "if garde reports an error of its own, mend that first",
         note = "outbox runs the rules of `garde` 0.23; depend on that version"
     )
 )]
@@ -95,6 +98,28 @@ pub fn decode<P: Payload>(payload: &str) -> Result<P::Message, Undecodable> {
 /// A handler's running future.
 pub fn started(future: impl Future<Output = Outcome> + Send + 'static) -> Started {
     Ok(Box::pin(future))
+}
+
+/// What a handler returns that is no `async fn`.
+#[diagnostic::on_unimplemented(
+    message = "a handler must be an `async fn`",
+    label = "`{Self}` is not a future",
+    note = "write `async` before `fn`; without it the function has to return its future: `impl Future<Output = ()> + Send`, or a boxed one that is `Send`"
+)]
+pub trait Asynchronous {
+    /// Awaits it.
+    fn outcome(self) -> Pin<Box<dyn Future<Output = Outcome> + Send>>;
+}
+
+// Not for every future: rustc would then tell in its own words that the type is none.
+#[diagnostic::do_not_recommend]
+impl<P> Asynchronous for Pin<P>
+where
+    Self: Future<Output: IntoOutcome> + Send + 'static,
+{
+    fn outcome(self) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+        Box::pin(async { self.await.into_outcome() })
+    }
 }
 
 /// What an `on_error` function decides about a handler's error.

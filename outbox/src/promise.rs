@@ -4,7 +4,7 @@
 //! are compared by a hash first and found by open addressing: comparing the texts of some hundred
 //! topics pairwise takes so long that the compiler refuses it.
 
-use crate::{Message, handler::Handler, topic};
+use crate::{Message, Router, handler::Handler, topic};
 
 /// What the checks know of a handler; free of the state's type.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +52,10 @@ impl Promise {
             at: "",
         }
     }
+
+    const fn is_unknown(&self) -> bool {
+        self.at.is_empty()
+    }
 }
 
 /// A message that a router has to have a handler for.
@@ -98,10 +102,10 @@ impl Part {
 
     /// The router joined at this place.
     #[must_use]
-    pub const fn joined(place: usize, promises: &'static [Promise]) -> Self {
+    pub const fn joined<S>(place: usize, router: &'static Router<S>) -> Self {
         Self {
             place,
-            promises: Promises::Many(promises),
+            promises: Promises::Many(router.promises),
         }
     }
 
@@ -218,6 +222,11 @@ impl<const N: usize> Table<N> {
                     .and_handler(first.promise)
                     .and("\n  second: ")
                     .and_handler(second)
+                    .and(if is_one(first.promise, second) {
+                        "\nboth are the same handler, by two ways into this router: list it, or join its router"
+                    } else {
+                        ""
+                    })
                     .panic();
             }
             number += 1;
@@ -229,6 +238,10 @@ impl<const N: usize> Table<N> {
     #[track_caller]
     pub const fn require(&self, required: Required, message: &str) {
         let Some(Slot { promise, .. }) = self.get(required.topic) else {
+            // A handler that did not compile may be the one; its own error is enough.
+            if self.has_unknown() {
+                return;
+            }
             Text::new()
                 .and("no handler for topic \"")
                 .and(required.topic)
@@ -251,6 +264,22 @@ impl<const N: usize> Table<N> {
                 .and("`; give each message a topic of its own")
                 .panic();
         }
+    }
+
+    const fn has_unknown(&self) -> bool {
+        let mut at = 0;
+        while at < self.parts.len() {
+            let promises = self.parts[at].promises();
+            let mut number = 0;
+            while number < promises.len() {
+                if promises[number].is_unknown() {
+                    return true;
+                }
+                number += 1;
+            }
+            at += 1;
+        }
+        false
     }
 
     const fn get(&self, topic: &str) -> Option<Slot> {
@@ -280,6 +309,10 @@ const fn key(topic: &str) -> u64 {
         at += 1;
     }
     hash
+}
+
+const fn is_one(a: Promise, b: Promise) -> bool {
+    same(a.name, b.name) && same(a.at, b.at)
 }
 
 const fn same(a: &str, b: &str) -> bool {

@@ -11,7 +11,7 @@ pub struct Router<S: 'static = ()> {
     entries: &'static [Entry<S>],
     joined: &'static [Router<S>],
     /// Those of joined routers included.
-    promises: &'static [Promise],
+    pub(crate) promises: &'static [Promise],
 }
 
 impl<S> Clone for Router<S> {
@@ -70,13 +70,6 @@ impl<S: 'static> Router<S> {
             joined,
             promises,
         }
-    }
-
-    /// What a router that joins this one checks.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn promises(&self) -> &'static [Promise] {
-        self.promises
     }
 
     /// All handlers, those of joined routers included.

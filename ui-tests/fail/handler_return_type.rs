@@ -16,6 +16,11 @@ async fn not_an_error(_: OrderPlaced) -> Result<(), NotAnError> {
 }
 
 #[outbox::handler]
+async fn not_send(_: OrderPlaced) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(())
+}
+
+#[outbox::handler]
 async fn in_the_body(_: OrderPlaced) -> Result<(), String> {
     Ok(1)
 }

@@ -7,8 +7,8 @@ struct OrderPlaced;
 fn not_async(_: OrderPlaced) {}
 
 #[outbox::handler]
-fn returns_a_future(_: OrderPlaced) -> impl Future<Output = ()> {
-    async {}
+fn returns_a_result(_: OrderPlaced) -> Result<(), String> {
+    Ok(())
 }
 
 #[outbox::handler]

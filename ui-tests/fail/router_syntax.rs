@@ -18,4 +18,6 @@ fn main() {
     let _: outbox::Router = outbox::router![crate = "outbox"; bill];
     let _: outbox::Router = outbox::router![#[allow(unused)] bill];
     let _: outbox::Router = outbox::router![bill; requires ..ship];
+    let _: outbox::Router = outbox::router![bill, requires OrderPlaced];
+    let _: outbox::Router = outbox::router![bill()];
 }

@@ -2,7 +2,7 @@
 
 #![deny(warnings)]
 
-use std::{error::Error, fmt, time::Duration};
+use std::{error::Error, fmt, pin::Pin, time::Duration};
 
 use outbox::{Decision, HandlerError, ResultExt as _, Router};
 
@@ -12,7 +12,7 @@ macro_rules! messages {
     };
 }
 
-messages!(A = "a", B = "b", C = "c", D = "d", E = "e", F = "f", G = "g", H = "h", I = "i");
+messages!(A = "a", B = "b", C = "c", D = "d", E = "e", F = "f", G = "g", H = "h", I = "i", J = "j", K = "k");
 
 #[derive(Debug)]
 enum Failure {
@@ -97,7 +97,20 @@ async fn std_error(_: I) -> Result<(), Failure> {
     call(2).await.map(drop)
 }
 
-static ROUTER: Router = outbox::router![nothing, unit, any_how, boxed, own, text, decided, alias, std_error];
+// Some attributes turn an `async fn` into a function that returns its future.
+#[outbox::handler]
+fn opaque_future(_: J) -> impl Future<Output = Result<(), Failure>> {
+    async { call(2).await.map(drop) }
+}
+
+#[outbox::handler(on_error = decide)]
+fn boxed_future(_: K) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>> {
+    Box::pin(async { call(2).await.map(drop) })
+}
+
+static ROUTER: Router = outbox::router![
+    nothing, unit, any_how, boxed, own, text, decided, alias, std_error, opaque_future, boxed_future
+];
 
 fn main() {
     let _ = ROUTER;

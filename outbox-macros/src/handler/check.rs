@@ -38,6 +38,9 @@ pub(super) enum Output {
     Type(Box<Type>),
     /// An `impl Trait`, which can't be named again.
     Opaque(Span),
+    /// What a function without `async` returns. Attributes that expand before ours may have made it
+    /// of an `async fn`, with a boxed future.
+    Future(Box<Type>),
 }
 
 /// Judges the function; `None` for a method, beside which no type can stand.
@@ -62,7 +65,7 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Option<Handler> {
     refuse_qualifiers(&signature, errors);
     refuse_generics(&signature.generics, errors);
     let function = signature.ident.clone();
-    let output = output(&signature.output);
+    let output = output(&signature);
     if let (Some(path), Output::Unit) = (&on_error, &output) {
         errors.at(path, format!("`{function}` returns no error to decide about; return a `Result`, or remove `on_error`"));
     }
@@ -89,6 +92,7 @@ fn refuse_qualifiers(signature: &Signature, errors: &mut Errors) {
         safety,
         abi,
         fn_token,
+        output,
         ..
     } = signature;
     if let Some(constness) = constness {
@@ -103,7 +107,8 @@ fn refuse_qualifiers(signature: &Signature, errors: &mut Errors) {
     if let Some(abi) = abi {
         errors.at(abi, "a handler can't be `extern`; remove it");
     }
-    if asyncness.is_none() && constness.is_none() {
+    let returns_nothing = matches!(output, ReturnType::Default);
+    if asyncness.is_none() && constness.is_none() && returns_nothing {
         errors.at(
             fn_token,
             "a handler must be an `async fn`; write `async` before `fn`",
@@ -125,10 +130,11 @@ fn refuse_generics(generics: &Generics, errors: &mut Errors) {
     }
 }
 
-fn output(output: &ReturnType) -> Output {
-    match output {
+fn output(signature: &Signature) -> Output {
+    match &signature.output {
         ReturnType::Default => Output::Unit,
         ReturnType::Type(_, ty) if says(ty, "impl") => Output::Opaque(ty.span()),
+        ReturnType::Type(_, ty) if signature.asyncness.is_none() => Output::Future(ty.clone()),
         ReturnType::Type(_, ty) => Output::Type(ty.clone()),
     }
 }

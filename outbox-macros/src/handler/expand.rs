@@ -200,7 +200,7 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     });
     let outcome = outcome(
         handler,
-        quote_spanned!(span=> #function(#message, #(#names),*).await),
+        quote_spanned!(span=> #function(#message, #(#names),*)),
         private,
     );
     quote_spanned! {span=>
@@ -213,8 +213,8 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     }
 }
 
-/// What the relay makes of the function's result.
-fn outcome(handler: &Handler, result: TokenStream, private: &TokenStream) -> TokenStream {
+/// Awaits the function's future, and makes an outcome of its result.
+fn outcome(handler: &Handler, future: TokenStream, private: &TokenStream) -> TokenStream {
     let Handler {
         krate,
         function,
@@ -225,22 +225,27 @@ fn outcome(handler: &Handler, result: TokenStream, private: &TokenStream) -> Tok
     if let Some(path) = on_error {
         let span = over(path);
         let private = krate.private(span);
-        return quote_spanned!(span=> #private::decide(#result, #path));
+        return quote_spanned!(span=> #private::decide(#future.await, #path));
     }
     match output {
         Output::Unit => {
             let span = emitted(function.span());
-            quote_spanned!(span=> <() as #private::IntoOutcome>::into_outcome(#result))
+            quote_spanned!(span=> <() as #private::IntoOutcome>::into_outcome(#future.await))
         }
         Output::Type(ty) => {
             let span = over(ty);
             let private = krate.private(span);
-            quote_spanned!(span=> <#ty as #private::IntoOutcome>::into_outcome(#result))
+            quote_spanned!(span=> <#ty as #private::IntoOutcome>::into_outcome(#future.await))
         }
         Output::Opaque(span) => {
             let span = emitted(*span);
             let private = krate.private(span);
-            quote_spanned!(span=> #private::IntoOutcome::into_outcome(#result))
+            quote_spanned!(span=> #private::IntoOutcome::into_outcome(#future.await))
+        }
+        Output::Future(ty) => {
+            let span = over(ty);
+            let private = krate.private(span);
+            quote_spanned!(span=> <#ty as #private::Asynchronous>::outcome(#future).await)
         }
     }
 }

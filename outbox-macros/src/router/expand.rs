@@ -92,7 +92,7 @@ impl Line {
         if *joined {
             return Self {
                 alias: TokenStream::new(),
-                part: quote_spanned!(span=> #cfg #private::Part::joined(#n, #path.promises())),
+                part: quote_spanned!(span=> #cfg #private::Part::joined(#n, &#path)),
                 check,
                 entry: quote_spanned!(span=> #cfg #path),
             };

@@ -47,8 +47,16 @@ pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Parsed {
         }
         if input.is_empty() {
             Ok(())
+        } else if let Some(word) = parsed.entries.pop_if(|last| last.path.is_ident("requires")) {
+            Err(syn::Error::new_spanned(
+                word.path,
+                "`requires` stands after a `;`: `router![handler; requires Message]`",
+            ))
         } else {
-            Err(input.error("expected `,` between two handlers, or `; requires Message`"))
+            Err(input.error(
+                "expected `,` between two handlers, or `; requires Message`; a router lists handlers by \
+                 their names alone",
+            ))
         }
     };
     errors.ok(parser.parse2(input));

@@ -6,7 +6,8 @@ use super::Delivery;
 #[diagnostic::on_unimplemented(
     message = "a handler can't take `{Self}` as an argument",
     label = "not something a delivery can provide",
-    note = "the first argument is the message; after it stand `outbox::Delivery` and `outbox::State<T>`"
+    note = "for a part of the relay's state write `State<{Self}>`: `State(name): outbox::State<{Self}>`",
+    note = "after the message a handler takes `outbox::Delivery`, `outbox::State<T>` and what implements `outbox::FromDelivery`"
 )]
 pub trait FromDelivery<S>: Send {
     /// Takes it from the delivery or from the router's state.

@@ -63,7 +63,8 @@ impl Outcome {
 #[diagnostic::on_unimplemented(
     message = "a handler can't return `{Self}`",
     label = "neither `()` nor a `Result<(), E>` of an error",
-    note = "return `()` or `Result<(), E>` where `E` is a std error, `anyhow::Error`, a boxed error, a `String` or `outbox::HandlerError`"
+    note = "return `()` or `Result<(), E>` where `E` is a std error, `anyhow::Error`, a boxed error, a `String` or `outbox::HandlerError`",
+    note = "an error crosses threads: `E` is `Send + Sync`, a boxed one is `Box<dyn Error + Send + Sync>`"
 )]
 pub trait IntoOutcome {
     /// What the relay makes of it.

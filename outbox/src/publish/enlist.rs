@@ -14,10 +14,24 @@ pub struct Sqlx(());
 /// Implemented for sqlx's `Transaction` and, with a check at run time, for its bare connections.
 /// The parameter `Via` lets another crate implement it for a transaction type that it does not own:
 /// `impl Enlist<MyAdapter> for TheirTransaction`; it is inferred at the call.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` would commit the message on its own",
-    label = "not an open transaction",
-    note = "begin a transaction and publish on it: `let mut tx = pool.begin().await?;`"
+#[cfg_attr(
+    all(feature = "postgres", feature = "sqlite"),
+    diagnostic::on_unimplemented(
+        message = "`{Self}` would commit the message on its own",
+        label = "not an open transaction",
+        note = "begin a transaction and publish on it: `let mut tx = pool.begin().await?;`"
+    )
+)]
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    diagnostic::on_unimplemented(
+        message = "`{Self}` can't take a message along",
+        label = "not an open transaction of a database that is switched on",
+        note = "a pool would commit the message on its own: begin a transaction and publish on it: \
+                `let mut tx = pool.begin().await?;`",
+        note = "each database is a feature of outbox, `postgres` or `sqlite`: \
+                `outbox = {{ version = \"..\", features = [\"postgres\"] }}`"
+    )
 )]
 pub trait Enlist<Via = Sqlx>: Send {
     /// The connection on which the transaction is open.

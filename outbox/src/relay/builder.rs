@@ -1,6 +1,6 @@
 //! Configuring a relay.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, pin::Pin, sync::Arc, time::Duration};
 
 use super::{
     Relay, Served, Setup,
@@ -32,6 +32,30 @@ pub struct NeedsState(());
 /// The builder has the router's state.
 #[derive(Debug)]
 pub struct HasState<S>(Arc<S>);
+
+/// What a builder knows of the state: all that the router's handlers need.
+#[diagnostic::on_unimplemented(
+    message = "the relay was not given its state `{S}`",
+    label = "the handlers of its router take parts of it",
+    note = "give it before `.build()`: `Relay::builder(&pool, &ROUTER).state(state).build()`"
+)]
+pub trait StateOf<S> {
+    /// The state.
+    #[doc(hidden)]
+    fn into_state(self) -> Arc<S>;
+}
+
+impl StateOf<()> for NeedsState {
+    fn into_state(self) -> Arc<()> {
+        Arc::new(())
+    }
+}
+
+impl<S> StateOf<S> for HasState<S> {
+    fn into_state(self) -> Arc<S> {
+        self.0
+    }
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct Config {
@@ -261,6 +285,24 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
+    /// The relay. Nothing is claimed before it is told to run.
+    ///
+    /// A router with a state needs [`state`](RelayBuilder::state) before; one without does not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] or
+    /// [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the
+    /// tables are missing, or not of a version that this build can use.
+    // Boxed, so that one mistake at the call prints one error.
+    pub fn build(self) -> Pin<Box<dyn Future<Output = Result<Relay<S>, Error>> + Send>>
+    where
+        G: StateOf<S>,
+    {
+        let (builder, state) = self.with(());
+        Box::pin(builder.check(state.into_state()))
+    }
+
     /// Exchanges the typestate.
     fn with<H>(self, state: H) -> (RelayBuilder<S, H>, G) {
         let Self {
@@ -364,33 +406,6 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
                     timeout,
                 })
             })
-    }
-}
-
-impl RelayBuilder<(), NeedsState> {
-    /// The relay of a router without state. Nothing is claimed before it is told to run.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] or
-    /// [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
-    /// that this build can use.
-    pub async fn build(self) -> Result<Relay<()>, Error> {
-        self.check(Arc::new(())).await
-    }
-}
-
-impl<S: Send + Sync + 'static> RelayBuilder<S, HasState<S>> {
-    /// The relay. Nothing is claimed before it is told to run.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] or
-    /// [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version
-    /// that this build can use.
-    pub async fn build(self) -> Result<Relay<S>, Error> {
-        let (builder, HasState(state)) = self.with(());
-        builder.check(state).await
     }
 }
 

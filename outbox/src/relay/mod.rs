@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use self::{builder::Config, counts::Tally, window::Window};
 pub use self::{
-    builder::{HasState, NeedsState, RelayBuilder},
+    builder::{HasState, NeedsState, RelayBuilder, StateOf},
     counts::Counts,
 };
 use crate::{
