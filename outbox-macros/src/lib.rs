@@ -13,6 +13,8 @@ mod publish;
 mod router;
 mod span;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod topic;
 mod topic_arg;
 

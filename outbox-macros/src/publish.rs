@@ -64,6 +64,9 @@ impl Publish<'_> {
         let (impl_generics, type_generics, _) = generics.split_for_impl();
         let [tx, messages] = ["tx", "messages"].map(ours);
         let vis = span::visibility(vis);
+        // What has no parameters lives as long as any reference to it.
+        let outlives =
+            (!generics.params.is_empty()).then(|| quote_spanned!(span=> where Self: 'message));
         quote_spanned! {span=>
             #allow
             impl #impl_generics #ident #type_generics #bounds {
@@ -92,10 +95,7 @@ impl Publish<'_> {
                 #vis fn publish_all<'outbox, 'message, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
                     #messages: impl #private::IntoIterator<Item = &'message Self>,
                     #tx: &'outbox mut Tx,
-                ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>>
-                where
-                    Self: 'message,
-                {
+                ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>> #outlives {
                     <Self as #krate::Publish>::publish_all(#messages, #tx)
                 }
             }
