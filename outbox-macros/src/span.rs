@@ -63,7 +63,8 @@ pub(crate) fn invocation(near: Span) -> Span {
     Span::call_site().resolved_at(near)
 }
 
-/// A name of ours that the user's code can't see or clash with.
+/// A name of ours that the user's code can't see. As a variable's it starts with `outbox_`: a constant
+/// or a unit struct of the user's by the same name would make a comparison of the pattern.
 pub(crate) fn ours(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }

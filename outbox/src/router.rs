@@ -81,3 +81,38 @@ impl<S: 'static> Router<S> {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Router, State};
+
+    // The macros say `::outbox`, which has to be found inside of it as well.
+    #[crate::message(topic = "inside.first")]
+    struct First;
+
+    #[crate::message(topic = "inside.second", crate = crate)]
+    struct Second;
+
+    #[crate::handler]
+    async fn first(_: First, _: State<u8>) {}
+
+    #[crate::handler]
+    async fn second(_: Second) {}
+
+    static JOINED: Router<u8> = crate::router![second];
+    static ROUTER: Router<u8> = crate::router![..JOINED, first; requires First, Second];
+
+    #[test]
+    fn a_router_has_the_handlers_of_those_it_joins() {
+        let mut names: Vec<_> = ROUTER
+            .entries()
+            .iter()
+            .map(|entry| (entry.promise.topic, entry.promise.name))
+            .collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            [("inside.first", "first"), ("inside.second", "second")]
+        );
+    }
+}

@@ -79,13 +79,19 @@ mod private {
     #[derive(Clone)]
     struct State;
 
+    #[outbox::message(topic = "delivery")]
+    struct Delivery;
+
     #[allow(private_interfaces)]
     #[outbox::handler]
     pub async fn handles_private(_: Context, _: outbox::State<()>) {
         let _ = State.clone();
     }
 
-    pub const ROUTES: outbox::Router = outbox::router![handles_private];
+    #[outbox::handler]
+    async fn takes_a_delivery(_: Delivery, _: outbox::Delivery) {}
+
+    pub const ROUTES: outbox::Router = outbox::router![handles_private, takes_a_delivery];
 }
 
 // The type may come by an alias.
@@ -134,5 +140,10 @@ async fn functions_stay_callable() {
 }
 
 fn main() {
-    let _ = (ROUTER, functions_stay_callable());
+    let _ = functions_stay_callable();
+    let names = format!("{ROUTER:?}");
+    for name in ["\"type\"", "\"gen\"", "\"self_\"", "\"h\""] {
+        assert!(names.contains(name), "no {name} in {names}");
+    }
+    assert!(!names.contains("r#"), "a raw name in {names}");
 }

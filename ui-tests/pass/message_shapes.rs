@@ -13,6 +13,9 @@ pub struct Named {
     id: Uuid,
     // Names that the expansion could be tempted to use itself.
     tx: u8,
+    row: u8,
+    state: u8,
+    delivery: u8,
     this: u8,
     self_: u8,
     topic: String,
@@ -137,13 +140,16 @@ fn main() {
     let named = Named {
         id: Uuid::nil(),
         tx: 1,
+        row: 5,
+        state: 6,
+        delivery: 7,
         this: 2,
         self_: 3,
         topic: "t".into(),
         payload: "p".into(),
         r#type: 4,
     };
-    let json = r#"{"id":"00000000-0000-0000-0000-000000000000","tx":1,"this":2,"self_":3,"topic":"t","payload":"p","type":4}"#;
+    let json = r#"{"id":"00000000-0000-0000-0000-000000000000","tx":1,"row":5,"state":6,"delivery":7,"this":2,"self_":3,"topic":"t","payload":"p","type":4}"#;
     round_trip(&named, json, "named", Some("00000000-0000-0000-0000-000000000000"));
     round_trip(&Tuple(1, Some("k".into())), r#"[1,"k"]"#, "tuple", Some("k"));
     round_trip(&Tuple(1, None), "[1,null]", "tuple", None);

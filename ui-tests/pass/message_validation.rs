@@ -3,6 +3,8 @@
 #![deny(warnings)]
 
 use garde::Validate;
+#[allow(unused_imports)] // in scope, so that its functions could be taken for garde's
+use outbox::Message as _;
 
 #[outbox::message(topic = "payments.settled", validate = not_three)]
 #[derive(Debug, Clone, garde::Validate)]

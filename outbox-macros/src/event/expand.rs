@@ -52,7 +52,7 @@ fn arm(event: &Event, wrapped: &Wrapped) -> TokenStream {
     } = wrapped;
     let span = over(ty);
     let krate = event.krate.at(span);
-    let message = ours("message");
+    let message = ours("outbox_message");
     quote_spanned! {span=>
         Self::#variant { #member: #message } => <#ty as #krate::Publish>::publication(#message),
     }

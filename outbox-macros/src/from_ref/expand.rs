@@ -14,7 +14,7 @@ pub(super) fn expand(state: &State) -> TokenStream {
         parts,
     } = state;
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
-    let whole = ours("state");
+    let whole = ours("outbox_state");
     let impls = parts.iter().map(|(member, ty)| {
         let span = over(ty);
         let krate = krate.at(span);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use super::{
@@ -76,7 +76,7 @@ fn impls(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
         };
         span::promise(topic, declared, quote!(#name, #topic))
     });
-    let allows = all(&allows(attrs));
+    let allows = allows(attrs, span);
     let of_message = over(message);
     let assigned = quote_spanned!(of_message=> type Message = #message;);
     quote_spanned! {span=>
@@ -111,7 +111,7 @@ fn stubs(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     let span = emitted(function.span());
     let name = unraw(function);
     let state = ours("OutboxState");
-    let [row, delivery, of_state] = ["row", "delivery", "state"].map(ours);
+    let [row, delivery, of_state] = ["outbox_row", "outbox_delivery", "outbox_state"].map(ours);
     quote_spanned! {span=>
         impl #private::Handler for #marker {
             type This = Self;
@@ -250,13 +250,16 @@ fn outcome(handler: &Handler, future: TokenStream, private: &TokenStream) -> Tok
     }
 }
 
-/// What the user allows for the function they allow for the types in its signature.
-fn allows(attrs: &[syn::Attribute]) -> Vec<syn::Attribute> {
-    attrs
-        .iter()
-        .filter(|attr| attr.path().is_ident("allow"))
-        .cloned()
-        .collect()
+/// What the user allows for the function they allow for the types in its signature. That a function is
+/// deprecated is said to those who call it, which we only pass on.
+fn allows(attrs: &[syn::Attribute], span: Span) -> TokenStream {
+    let of = |name: &'static str| attrs.iter().filter(move |attr| attr.path().is_ident(name));
+    let allowed: Vec<_> = of("allow").cloned().collect();
+    let deprecated = of("deprecated")
+        .next()
+        .map(|_| quote_spanned!(span=> #[allow(deprecated)]));
+    let allowed = all(&allowed);
+    quote!(#allowed #deprecated)
 }
 
 /// The last segment of the message's path, for a message to the user.

@@ -22,7 +22,7 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
     } = message;
     let span = over(ident);
     let (krate, private) = (krate.at(span), krate.private(span));
-    let this = ours("this");
+    let this = ours("outbox_this");
     let topic = topic(message);
     let path = unraw(ident);
     let (key, validate) = if sound {
@@ -148,7 +148,7 @@ fn key(message: &Message, this: &proc_macro2::Ident) -> TokenStream {
             key_of(field, &quote_spanned!(span=> &#this.#member), krate)
         }
         Key::Variants(variants) => {
-            let found = ours("found");
+            let found = ours("outbox_found");
             let arms = variants.iter().map(|(variant, field)| {
                 let member = &field.member;
                 let key = key_of(field, &quote_spanned!(span=> #found), krate);
