@@ -1,5 +1,7 @@
 //! Judges the list: nothing stands in it twice.
 
+use std::collections::HashMap;
+
 use super::parse::{Entry, Parsed};
 use crate::{errors::Errors, krate::Krate, span::text};
 
@@ -36,16 +38,19 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Router {
 /// other; if they don't, the compiler finds two handlers for one topic.
 fn once(entries: Vec<Entry>, errors: &mut Errors) -> Vec<Entry> {
     let mut kept: Vec<Entry> = Vec::new();
+    // Where each path without a `#[cfg]` stands in `kept`: a router may have a thousand.
+    let mut places: HashMap<String, usize> = HashMap::new();
     for entry in entries {
-        let name = text(&entry.path);
-        let same = |earlier: &&Entry| earlier.attrs.is_empty() && text(&earlier.path) == name;
-        match kept.iter().find(same) {
-            Some(first) if entry.attrs.is_empty() => {
+        if entry.attrs.is_empty() {
+            let name = text(&entry.path);
+            if let Some(first) = places.get(&name) {
                 errors.at(&entry.path, format!("`{name}` is listed twice"));
-                errors.at(&first.path, "first listed here");
+                errors.at(&kept[*first].path, "first listed here");
+                continue;
             }
-            _ => kept.push(entry),
+            places.insert(name, kept.len());
         }
+        kept.push(entry);
     }
     kept
 }
