@@ -120,8 +120,8 @@ use proc_macro::TokenStream;
 ///   attribute, or under another name. Move it below, or say `serde = false`.
 /// * `E0592`, *duplicate definitions with name `publish`*: the type has a method of that name. Say
 ///   `methods = false` and use `outbox::Publish`.
-/// * `E0308`, *types differ in mutability* at `message.publish(&pool)`: a pool would commit the message
-///   on its own. Begin a transaction and pass `&mut tx`.
+/// * *`Pool<Postgres>` would commit the message on its own*, and rustc's `E0308`, *types differ in
+///   mutability*, at `message.publish(&pool)`: begin a transaction and pass `&mut tx`.
 /// * *this rule would not run*: `#[garde(..)]` without the derive below the attribute. Add it there.
 /// * *the garde rules of `X` can't be run*: the derived `Validate` is not that of garde 0.23, or its
 ///   rules need a context, which outbox can't give; `validate = path` can.
@@ -129,7 +129,9 @@ use proc_macro::TokenStream;
 /// # Limitations
 ///
 /// A message is a concrete type that owns its data: no generics, no lifetimes. garde's derive names
-/// the crate `::garde`, so it can't be renamed or come through another crate.
+/// the crate `::garde`, so it can't be renamed or come through another crate. serde's derives allow
+/// single lints of the group `nonstandard_style`, which rustc reports under a `forbid` of the group;
+/// `deny` it, or implement serde's traits by hand.
 #[proc_macro_attribute]
 pub fn message(args: TokenStream, item: TokenStream) -> TokenStream {
     message::attribute(args.into(), item.into()).into()
@@ -220,7 +222,7 @@ pub fn derive_message(item: TokenStream) -> TokenStream {
 ///
 /// # Limitations
 ///
-/// Enums only. A variant may also wrap a reference to a message, a box of one, or another event.
+/// Enums only. A variant may also wrap a reference, a `Box` or an `Arc` of a message, or another event.
 #[proc_macro_derive(Event, attributes(outbox))]
 pub fn event(item: TokenStream) -> TokenStream {
     event::derive(item.into()).into()
@@ -279,19 +281,24 @@ pub fn event(item: TokenStream) -> TokenStream {
 ///
 /// All are optional. What a handler says wins over the relay's builder.
 ///
-/// | argument | meaning |
-/// |---|---|
-/// | `topic = "orders.placed"` | asserts the message's topic: a literal or a constant's path |
-/// | `timeout = "30s"`, `timeout = none` | how long one attempt may take; units `ns`, `us`, `ms`, `s`, `m`, `h` |
-/// | `max_attempts = 5` | how many attempts a message gets |
-/// | `backoff = "1s..5m"` | the first and the longest delay before another attempt |
-/// | `on_error = path` | `fn(&E) -> outbox::Decision`: what becomes of the message, by the error |
-/// | `name = SendReceipt` | another name for the type that the router lists |
-/// | `crate = ::path` | where `outbox` is, if it is not `::outbox` |
+/// | argument | meaning | default |
+/// |---|---|---|
+/// | `topic = "orders.placed"` | asserts the message's topic: a literal or a constant's path | the message's, unasserted |
+/// | `timeout = "30s"`, `timeout = none` | how long one attempt may take; units `ns`, `us`, `ms`, `s`, `m`, `h` | the relay's `handler_timeout`: 5 min |
+/// | `max_attempts = 5` | how many attempts a message gets | the relay's: 10 |
+/// | `backoff = "1s..5m"` | the first and the longest delay before another attempt | the relay's: 1 s and 300 s |
+/// | `on_error = path` | `fn(&E) -> outbox::Decision`: what becomes of the message, by the error | retry, or what a `HandlerError` says |
+/// | `name = SendReceipt` | another name for the type that the router lists | the function's |
+/// | `crate = ::path` | where `outbox` is, if it is not `::outbox` | `::outbox` |
 ///
 /// # Errors you may meet
 ///
-/// * *`X` is not an outbox message*: the first argument's type lacks `#[outbox::message(topic = "...")]`.
+/// * *`X` is not an outbox message*: the first argument's type lacks `#[outbox::message(topic = "...")]`,
+///   or the message does not come first.
+/// * *a handler must be an `async fn`*: write `async`. A function without it has to return its future:
+///   attributes that expand before this one may leave one behind.
+/// * *a handler can't take `X` as an argument*: a part of the state is asked for by `State(x): State<X>`.
+/// * *a handler can't return `X`*: see above; a boxed error has to be `Send + Sync`.
 /// * *handler `f` is declared for topic "a" but its message `M` has topic "b"*: one of both is wrong.
 /// * *future cannot be sent between threads safely*: the note below points at the `.await` over which
 ///   something is held that can't be sent.
@@ -299,11 +306,12 @@ pub fn event(item: TokenStream) -> TokenStream {
 ///   function's name stands beside it. Say `name = Audit`, and list `Audit` in the router.
 /// * `E0599`, *no variant named `Result` found for enum `anyhow`*: the function is named like a crate
 ///   that the module uses. Rename it or say `name = ..`.
-/// * *enum is not supported in `trait`s or `impl`s*: a handler must be a free function.
+/// * *enum is not supported in `trait`s or `impl`s*: a handler must be a free function. An attribute can't
+///   see what it stands in, so that these are rustc's words for one in an `impl` without `self`.
 ///
 /// # Limitations
 ///
-/// A handler is a free `async fn` with concrete types, all taken by value: no generics, no lifetimes,
+/// A handler is a free function with concrete types, all taken by value: no generics, no lifetimes,
 /// no `impl Trait` among its arguments, no `#[cfg]` on one of them.
 #[proc_macro_attribute]
 pub fn handler(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -366,15 +374,19 @@ pub fn handler(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// * *topic "orders.placed" already has a handler*: the two are named with their places.
 /// * *no handler for topic "orders.shipped" (message `OrderShipped`) in this router*.
-/// * `E0573`, *expected type, found function `plain`*: the function lacks `#[outbox::handler]`.
+/// * `E0573`, *expected type, found function `plain`*: the function lacks `#[outbox::handler]`. *Found
+///   static `ROUTES`*: that is a router, which is joined by `..ROUTES`.
 /// * *the state `App` has no `Mailer`*: a handler asks for `State<Mailer>`. Give the state a field of that
 ///   type and derive `outbox::FromRef` for it.
-/// * `E0308`, *expected `Router<App>`, found `Router<Other>`*: the joined router has another state.
+/// * `E0308`, *expected `Router<App>`, found `Router<Other>`*: the joined router has another state. So
+///   does *expected `Entry<App>`, found `Entry<Other>`* of a handler, where an argument of its own making
+///   implements `FromDelivery` for one state only.
 ///
 /// # Limitations
 ///
-/// Handlers don't register themselves: what no router lists is not called, and the compiler calls
-/// it unused.
+/// Handlers don't register themselves: what no router lists is not called. The compiler reports a
+/// private or `pub(crate)` handler as never used, but not a `pub` one, which another crate may list. So
+/// keep handlers `pub(crate)`, and give each module one router, `pub` if another crate joins it.
 #[proc_macro]
 pub fn router(input: TokenStream) -> TokenStream {
     router::router(input.into()).into()

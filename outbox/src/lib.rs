@@ -40,6 +40,10 @@ mod error;
 mod migrate;
 mod stats;
 
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/compile-errors.md")]
+pub mod compile_errors {}
+
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;

@@ -44,6 +44,16 @@ async fn borrowed(_: std::borrow::Cow<'_, str>) {}
 #[outbox::handler]
 async fn conditional(_: OrderPlaced, #[cfg(any())] _: outbox::Delivery) {}
 
+// A type that comes through a macro is wrapped, and seen all the same.
+macro_rules! handler {
+    ($name:ident, $type:ty) => {
+        #[outbox::handler]
+        async fn $name(_: $type) {}
+    };
+}
+
+handler!(by_reference_from_a_macro, &OrderPlaced);
+
 #[outbox::handler]
 struct NotAFunction;
 

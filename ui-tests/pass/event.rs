@@ -42,6 +42,7 @@ where
     A(&'a T),
     #[deprecated]
     B(Box<OrderPlaced>),
+    C(std::sync::Arc<OrderCancelled>),
     r#Self_(Inner),
 }
 
@@ -68,6 +69,7 @@ async fn publish(event: OrderEvent, events: Vec<OrderEvent>, tx: &mut sqlx::PgTr
     outbox.publish_all(events.iter().map(|event| event.publication().header("a", "b")), tx).await?;
     outbox.publish_all(events, tx).await?;
     outbox.publish_all([&event], tx).await?;
+    outbox.publish_all([std::sync::Arc::new(event)], tx).await?;
     outbox.publish_all([OrderPlaced { order: 1 }], tx).await?;
     let nothing: Option<Nothing> = None;
     outbox.publish_all(nothing, tx).await?;

@@ -1,4 +1,4 @@
-//! What compiles, and what the user sees where it doesn't.
+//! What compiles, and what the user sees where it doesn't. `scripts/bless` accepts a change.
 
 // `fail` cases run `cargo check` as long as no `pass` case stands in the same `TestCases`, which then
 // would run `cargo build`; the promises of a router have to hold in `cargo check` already.

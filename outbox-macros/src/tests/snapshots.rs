@@ -1,4 +1,4 @@
-//! The expansions, whole, as documentation. Accept a change with `INSTA_UPDATE=always cargo test`.
+//! The expansions, whole, as documentation. `scripts/bless` accepts a change.
 
 use proc_macro2::TokenStream;
 

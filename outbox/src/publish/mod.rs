@@ -8,7 +8,7 @@ mod enlist;
 mod envelope;
 mod publication;
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ pub enum Fate {
 }
 
 /// What can be published: a message; an event, which publishes the message of its variant; a
-/// [`Publication`], which is a message with options; and references and boxes of these.
+/// [`Publication`], which is a message with options; and references, boxes and `Arc`s of these.
 ///
 /// Implemented by [`#[outbox::message]`](macro@crate::message) and by
 /// [`#[derive(outbox::Event)]`](derive@crate::Event), which also add these as methods of the type, so
@@ -101,6 +101,13 @@ impl<P: Publish + ?Sized> Publish for &P {
 
 #[diagnostic::do_not_recommend]
 impl<P: Publish + ?Sized> Publish for Box<P> {
+    fn publication(&self) -> Publication<'_> {
+        (**self).publication()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Publish + ?Sized> Publish for Arc<P> {
     fn publication(&self) -> Publication<'_> {
         (**self).publication()
     }
