@@ -1,6 +1,7 @@
-//! While a handler's body is half typed, an editor still has to find the function and its marker.
+//! While a handler is half typed, an editor still has to find the function and its marker.
 
 use proc_macro2::TokenStream;
+use quote::quote;
 use syn::{Item, ext::IdentExt as _};
 
 use crate::handler;
@@ -21,20 +22,56 @@ fn the_function_and_its_marker_outlive_any_body() {
         let function: TokenStream = "pub async fn bill(order: OrderPlaced, _: Delivery)"
             .parse()
             .expect("tokens");
-        let function = quote::quote!(#function #body);
+        let function = quote!(#function #body);
         let expansion = handler::attribute(TokenStream::new(), function.clone());
 
-        let (expansion, function) = (expansion.to_string(), function.to_string());
-        let rest = expansion
-            .strip_prefix(&function)
-            .expect("the function comes first, as it was typed");
-        let items = syn::parse_str::<syn::File>(rest).expect("items").items;
-        assert!(
-            items
-                .iter()
-                .any(|item| matches!(item, Item::Enum(marker) if marker.ident.unraw() == "bill")),
-            "no marker beside {function}: {rest}"
-        );
+        let rest = beside(&expansion, &function);
+        assert!(has_marker(&rest), "no marker beside {function}: {rest}");
         assert!(!rest.contains("compile_error"), "{rest}");
     }
+}
+
+#[test]
+fn the_function_and_its_marker_outlive_a_mistake() {
+    for (args, function) in [
+        (
+            quote!(timeout = "soon"),
+            quote!(
+                async fn bill(order: OrderPlaced) {}
+            ),
+        ),
+        (
+            quote!(),
+            quote!(
+                fn bill(order: &OrderPlaced) {}
+            ),
+        ),
+        (
+            quote!(tim),
+            quote!(
+                async fn bill() {}
+            ),
+        ),
+    ] {
+        let expansion = handler::attribute(args, function.clone());
+        let rest = beside(&expansion, &function);
+        assert!(has_marker(&rest), "no marker beside {function}: {rest}");
+        assert!(rest.contains("compile_error"), "{rest}");
+    }
+}
+
+/// What stands after the function, which comes first and as it was typed.
+fn beside(expansion: &TokenStream, function: &TokenStream) -> String {
+    let expansion = expansion.to_string();
+    expansion
+        .strip_prefix(&function.to_string())
+        .expect("the function comes first, as it was typed")
+        .to_owned()
+}
+
+fn has_marker(items: &str) -> bool {
+    let items = syn::parse_str::<syn::File>(items).expect("items").items;
+    items
+        .iter()
+        .any(|item| matches!(item, Item::Enum(marker) if marker.ident.unraw() == "bill"))
 }
