@@ -92,8 +92,14 @@ impl Publish<'_> {
                 /// # Errors
                 ///
                 /// See `outbox::Outbox::publish`. Nothing is sent to the database if one of them is invalid.
-                #vis fn publish_all<'outbox, 'message, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
-                    #messages: impl #private::IntoIterator<Item = &'message Self>,
+                #vis fn publish_all<
+                    'outbox,
+                    'message,
+                    Via,
+                    Messages: #private::IntoIterator<Item = &'message Self>,
+                    Tx: #krate::Enlist<Via> + ?#private::Sized,
+                >(
+                    #messages: Messages,
                     #tx: &'outbox mut Tx,
                 ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>> #outlives {
                     <Self as #krate::Publish>::publish_all(#messages, #tx)

@@ -49,6 +49,9 @@ mod names {
 
     #[outbox::handler(name = billing::Bill)]
     async fn path(_: super::OrderPlaced) {}
+
+    #[outbox::handler(name = self)]
+    async fn word(_: super::OrderPlaced) {}
 }
 
 mod errors {

@@ -33,6 +33,7 @@ pub(super) fn expand(handler: &Handler, sound: bool) -> TokenStream {
     };
     quote_spanned! {span=>
         #[doc = #docs]
+        #[non_exhaustive]
         #vis enum #marker {}
 
         const _: () = {

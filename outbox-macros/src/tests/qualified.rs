@@ -125,6 +125,7 @@ const ATTRIBUTES: &[&str] = &[
     "doc",
     "from_ref",
     "garde",
+    "non_exhaustive",
     "outbox",
     "serde",
 ];
