@@ -374,9 +374,9 @@ pub fn handler(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// * *topic "orders.placed" already has a handler*: the two are named with their places.
 /// * *no handler for topic "orders.shipped" (message `OrderShipped`) in this router*.
-/// * `E0573`, *expected type, found function `plain`*: the function lacks `#[outbox::handler]`. *Found
-///   static `ROUTES`*: that is a router, which is joined by `..ROUTES`.
-/// * *the state `App` has no `Mailer`*: a handler asks for `State<Mailer>`. Give the state a field of that
+/// * *not an outbox handler*: the function lacks `#[outbox::handler]`, or the entry is a router, which is
+///   joined by `..ROUTES`.
+/// * *the state `App` does not hand out a `Mailer`*: a handler asks for `State<Mailer>`. Give the state a field of that
 ///   type and derive `outbox::FromRef` for it.
 /// * `E0308`, *expected `Router<App>`, found `Router<Other>`*: the joined router has another state. So
 ///   does *expected `Entry<App>`, found `Entry<Other>`* of a handler, where an argument of its own making

@@ -17,7 +17,7 @@ use crate::Publish;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an outbox message",
     label = "this type has no topic",
-    note = "annotate the type with `#[outbox::message(topic = \"...\")]`",
+    note = "annotate the type with `#[outbox::message(topic = \"...\")]`, above its derives",
     note = "a handler takes its message first; what else it needs, such as `State` and `Delivery`, stands after it"
 )]
 pub trait Message: Publish + Serialize + DeserializeOwned + Send + Sync + 'static {

@@ -30,6 +30,10 @@ pub trait Plain: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 
 
 impl<T: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static> Plain for T {}
 
+/// What a router's entry is as a type, if it is none.
+#[derive(Debug)]
+pub enum NotAHandler {}
+
 /// What an `#[outbox(key = path)]` function may return.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the key of a message",
@@ -96,7 +100,7 @@ pub fn decode<P: Payload>(payload: &str) -> Result<P::Message, Undecodable> {
 }
 
 /// A handler's running future.
-pub fn started(future: impl Future<Output = Outcome> + Send + 'static) -> Started {
+pub fn run_on_any_thread(future: impl Future<Output = Outcome> + Send + 'static) -> Started {
     Ok(Box::pin(future))
 }
 

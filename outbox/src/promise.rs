@@ -52,10 +52,6 @@ impl Promise {
             at: "",
         }
     }
-
-    const fn is_unknown(&self) -> bool {
-        self.at.is_empty()
-    }
 }
 
 /// A message that a router has to have a handler for.
@@ -222,11 +218,7 @@ impl<const N: usize> Table<N> {
                     .and_handler(first.promise)
                     .and("\n  second: ")
                     .and_handler(second)
-                    .and(if is_one(first.promise, second) {
-                        "\nboth are the same handler, by two ways into this router: list it, or join its router"
-                    } else {
-                        ""
-                    })
+                    .and_advice(first.promise, second)
                     .panic();
             }
             number += 1;
@@ -251,7 +243,8 @@ impl<const N: usize> Table<N> {
                 .panic();
         };
         let known = !promise.message.is_empty() && !required.path.is_empty();
-        if known && !same(promise.message, required.path) {
+        // If a handler of the message is there as well, the topic has two, which has been reported.
+        if known && !same(promise.message, required.path) && !self.takes(required.path) {
             Text::new()
                 .and("topic \"")
                 .and(required.topic)
@@ -267,12 +260,17 @@ impl<const N: usize> Table<N> {
     }
 
     const fn has_unknown(&self) -> bool {
+        self.takes("")
+    }
+
+    /// Whether one of the handlers takes the message of this path; those that did not compile have none.
+    const fn takes(&self, message: &str) -> bool {
         let mut at = 0;
         while at < self.parts.len() {
             let promises = self.parts[at].promises();
             let mut number = 0;
             while number < promises.len() {
-                if promises[number].is_unknown() {
+                if same(promises[number].message, message) {
                     return true;
                 }
                 number += 1;
@@ -309,10 +307,6 @@ const fn key(topic: &str) -> u64 {
         at += 1;
     }
     hash
-}
-
-const fn is_one(a: Promise, b: Promise) -> bool {
-    same(a.name, b.name) && same(a.at, b.at)
 }
 
 const fn same(a: &str, b: &str) -> bool {
@@ -421,6 +415,24 @@ impl Text {
             self.and_number(number / 10)
         };
         rest.and_character(DIGITS, number % 10)
+    }
+
+    const fn and_advice(self, first: Promise, second: Promise) -> Self {
+        if same(first.name, second.name) && same(first.at, second.at) {
+            return self.and(
+                "\nboth are the same handler, by two ways into this router: list it, or join its router",
+            );
+        }
+        let known = !first.message.is_empty() && !second.message.is_empty();
+        if known && !same(first.message, second.message) {
+            return self
+                .and("\nthey take different messages, `")
+                .and(first.message)
+                .and("` and `")
+                .and(second.message)
+                .and("`: give each a topic of its own");
+        }
+        self
     }
 
     const fn and_handler(self, promise: Promise) -> Self {

@@ -1,4 +1,4 @@
-// rustc's own text: a router is a value, an entry is a type; `..` tells which.
+// A router is a value, an entry is a type; `..` tells which.
 
 use outbox::Router;
 

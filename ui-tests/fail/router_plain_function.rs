@@ -1,4 +1,5 @@
-// rustc's own text: the handler's attribute is what makes a type of the function's name.
+// The handler's attribute is what makes a type of the function's name; without it the name is found all
+// the same, as something that is no handler.
 
 use outbox::Router;
 

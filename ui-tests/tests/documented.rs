@@ -16,7 +16,7 @@ fn every_quoted_line_is_one_of_the_compilers() {
         .flat_map(|path| {
             let text = fs::read_to_string(path).expect("a text");
             text.lines()
-                .map(|line| line.trim().to_owned())
+                .map(|line| bare(line).to_owned())
                 .collect::<Vec<_>>()
         })
         .collect();
@@ -37,7 +37,14 @@ fn quoted() -> Vec<&'static str> {
     let blocks = PAGE.split("```text\n").skip(1);
     blocks
         .flat_map(|block| block.split("```").next().unwrap_or_default().lines())
-        .map(str::trim)
+        .map(bare)
         .filter(|line| !line.is_empty())
         .collect()
+}
+
+/// The line without its indentation and its number in the source, which changes with any line above.
+fn bare(line: &str) -> &str {
+    line.trim()
+        .trim_start_matches(|c: char| c.is_ascii_digit())
+        .trim_start()
 }

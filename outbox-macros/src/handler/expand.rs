@@ -209,7 +209,7 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
             let _ = (&#delivery, #of_state);
             let #message = #private::decode::<#payload>(#row)?;
             #(#taken)*
-            #private::started(async move { #outcome })
+            #private::run_on_any_thread(async move { #outcome })
         }
     }
 }

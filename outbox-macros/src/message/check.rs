@@ -192,8 +192,8 @@ fn rules(garde: Garde, errors: &mut Errors) -> Option<Path> {
         (None, Some(rule)) => {
             errors.at_span(
                 rule.path().span(),
-                "this rule would not run: no `#[derive(garde::Validate)]` stands below `#[outbox::message]`; \
-                 put it there, under that name",
+                "this rule would not run: `#[outbox::message]` sees only the derives below it, and \
+                 `garde::Validate` is not among them; write `#[derive(garde::Validate)]` there, or move it down",
             );
             None
         }

@@ -3,6 +3,11 @@
 //! The promises are free of the state's type, which is inferred where the router is used, so that
 //! they can stand in `const _` items: those are evaluated by `cargo check`, an inline `const` in a
 //! generic function is not.
+//!
+//! A handler is imported rather than named: a function that is none, and a router that lacks its `..`,
+//! are values, and rustc would say "expected type" and no more. An import takes whatever has the
+//! name, and where that is no type, the name's type is found behind a glob import, which is weaker: one
+//! of ours that is no handler, so that our own words are shown.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -13,6 +18,7 @@ use crate::{
     span::{self, all, emitted, ours, over},
 };
 
+const FALLBACK: &str = "outbox_fallback";
 const PARTS: &str = "OUTBOX_PARTS";
 const TABLE: &str = "OUTBOX_TABLE";
 
@@ -31,7 +37,10 @@ pub(super) fn expand(router: &Router, errors: &TokenStream) -> TokenStream {
         .enumerate()
         .map(|(n, entry)| Line::new(n, entry, krate))
         .collect();
+    let imports = lines.iter().map(|line| &line.import);
     let aliases = lines.iter().map(|line| &line.alias);
+    let fallbacks = lines.iter().map(|line| &line.fallback);
+    let fallback = ours(FALLBACK);
     let part = lines.iter().map(|line| &line.part);
     let checks = lines.iter().map(|line| &line.check);
     let required = required.iter().map(|entry| self::required(entry, krate));
@@ -48,6 +57,13 @@ pub(super) fn expand(router: &Router, errors: &TokenStream) -> TokenStream {
     quote! {
         {
             #errors
+            mod #fallback {
+                pub(super) type OutboxUsed = ();
+                #(#fallbacks)*
+            }
+            use #fallback::*;
+            const _: OutboxUsed = ();
+            #(#imports)*
             #(#aliases)*
             const #parts: &[#private::Part] = &[#(#part),*];
             const #table: &#private::Table<{ #private::slots(#parts) }> = &#private::Table::new(#parts);
@@ -64,8 +80,12 @@ pub(super) fn expand(router: &Router, errors: &TokenStream) -> TokenStream {
 
 /// What one entry adds to the expression.
 struct Line {
-    /// A short name for the handler, so that its path stands in the expansion once. It goes through
-    /// the trait, so that for a type that is no handler all uses of it report the same one error.
+    /// Imports the handler, so that its path stands in the expansion once.
+    import: TokenStream,
+    /// What the import's name means as a type, if the handler's path is no type.
+    fallback: TokenStream,
+    /// A name for the handler that goes through the trait, so that for a type that is no handler all
+    /// uses of it report the same one error.
     alias: TokenStream,
     part: TokenStream,
     check: TokenStream,
@@ -91,15 +111,20 @@ impl Line {
         let check = quote!(#cfg #check);
         if *joined {
             return Self {
+                import: TokenStream::new(),
+                fallback: TokenStream::new(),
                 alias: TokenStream::new(),
                 part: quote_spanned!(span=> #cfg #private::Part::joined(#n, &#path)),
                 check,
                 entry: quote_spanned!(span=> #cfg #path),
             };
         }
-        let alias = Ident::new(&format!("OutboxHandler{n}"), span);
+        let [imported, alias] =
+            ["OutboxImported", "OutboxHandler"].map(|name| Ident::new(&format!("{name}{n}"), span));
         Self {
-            alias: quote_spanned!(span=> #cfg type #alias = <#path as #private::Handler>::This;),
+            import: quote_spanned!(span=> #cfg use #path as #imported;),
+            fallback: quote_spanned!(span=> #cfg pub(super) type #imported = #private::NotAHandler;),
+            alias: quote_spanned!(span=> #cfg type #alias = <#imported as #private::Handler>::This;),
             part: quote_spanned!(span=> #cfg #private::Part::handler(#n, #private::promise::<#alias>())),
             check,
             entry: quote_spanned!(span=> #cfg #private::Entry::of::<#alias>()),

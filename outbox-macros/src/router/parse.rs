@@ -54,8 +54,8 @@ pub(super) fn parse(input: TokenStream, errors: &mut Errors) -> Parsed {
             ))
         } else {
             Err(input.error(
-                "expected `,` between two handlers, or `; requires Message`; a router lists handlers by \
-                 their names alone",
+                "expected `,` between two entries, or `; requires Message`; an entry is the name of a handler \
+                 (`send_invoice`) or another router (`..billing::ROUTES`)",
             ))
         }
     };
@@ -117,7 +117,7 @@ impl Parse for Entry {
         Ok(Self {
             attrs,
             joined,
-            path: input.parse()?,
+            path: input.call(Path::parse_mod_style)?,
         })
     }
 }

@@ -6,7 +6,7 @@ use super::Delivery;
 #[diagnostic::on_unimplemented(
     message = "a handler can't take `{Self}` as an argument",
     label = "not something a delivery can provide",
-    note = "for a part of the relay's state write `State<{Self}>`: `State(name): outbox::State<{Self}>`",
+    note = "for a part of the relay's state write `outbox::State(name): outbox::State<{Self}>`",
     note = "after the message a handler takes `outbox::Delivery`, `outbox::State<T>` and what implements `outbox::FromDelivery`"
 )]
 pub trait FromDelivery<S>: Send {
@@ -35,9 +35,9 @@ impl<S, T: FromRef<S> + Send> FromDelivery<S> for State<T> {
 /// Every clonable state is a part of itself; [`#[derive(outbox::FromRef)]`](derive@crate::FromRef)
 /// on the state implements it for each of its fields.
 #[diagnostic::on_unimplemented(
-    message = "the state `{S}` has no `{Self}`",
+    message = "the state `{S}` does not hand out a `{Self}`",
     label = "a handler asks for `State<{Self}>`",
-    note = "give the relay a state that has one (`#[derive(outbox::FromRef)]` on `{S}`), or implement `outbox::FromRef<{S}>` for `{Self}`"
+    note = "`#[derive(outbox::FromRef)]` on `{S}` hands out each of its fields; or implement `outbox::FromRef<{S}>` for `{Self}`"
 )]
 pub trait FromRef<S> {
     /// Takes a copy of the value.

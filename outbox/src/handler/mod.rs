@@ -23,9 +23,10 @@ use crate::{decode::Undecodable, promise::Promise};
 /// The type of its message stands in none of its signatures, so that a function may take a message
 /// that is less visible than itself.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an outbox handler",
-    label = "not a handler",
-    note = "annotate the function with `#[outbox::handler]`"
+    message = "not an outbox handler",
+    label = "this is not a handler",
+    note = "annotate the function with `#[outbox::handler]`",
+    note = "another router is joined with two dots: `router![..billing::ROUTES]`"
 )]
 pub trait Handler: Send + Sync + 'static {
     /// The marker itself.
@@ -39,9 +40,10 @@ pub trait Handler: Send + Sync + 'static {
 
 /// A handler that a router with state `S` can call; implemented together with [`Handler`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an outbox handler",
-    label = "not a handler",
-    note = "annotate the function with `#[outbox::handler]`"
+    message = "not an outbox handler",
+    label = "this is not a handler",
+    note = "annotate the function with `#[outbox::handler]`",
+    note = "another router is joined with two dots: `router![..billing::ROUTES]`"
 )]
 pub trait Handle<S>: Handler {
     /// Decodes the payload, takes from the delivery what the function asks for besides, and calls it.

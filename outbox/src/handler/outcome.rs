@@ -62,9 +62,9 @@ impl Outcome {
 /// What a handler may return: `()` or `Result<(), E>`, where `E` is any error.
 #[diagnostic::on_unimplemented(
     message = "a handler can't return `{Self}`",
-    label = "neither `()` nor a `Result<(), E>` of an error",
+    label = "neither `()` nor a `Result<(), E>` whose `E` is an error that crosses threads",
     note = "return `()` or `Result<(), E>` where `E` is a std error, `anyhow::Error`, a boxed error, a `String` or `outbox::HandlerError`",
-    note = "an error crosses threads: `E` is `Send + Sync`, a boxed one is `Box<dyn Error + Send + Sync>`"
+    note = "`E` is `Send + Sync`, a boxed one is `Box<dyn Error + Send + Sync>`"
 )]
 pub trait IntoOutcome {
     /// What the relay makes of it.
@@ -72,6 +72,7 @@ pub trait IntoOutcome {
     fn into_outcome(self) -> Outcome;
 }
 
+#[diagnostic::do_not_recommend]
 impl IntoOutcome for () {
     fn into_outcome(self) -> Outcome {
         Outcome(Ok(()))

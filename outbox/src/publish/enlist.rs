@@ -15,20 +15,32 @@ pub struct Sqlx(());
 /// The parameter `Via` lets another crate implement it for a transaction type that it does not own:
 /// `impl Enlist<MyAdapter> for TheirTransaction`; it is inferred at the call.
 #[cfg_attr(
-    all(feature = "postgres", feature = "sqlite"),
+    any(feature = "postgres", feature = "sqlite"),
     diagnostic::on_unimplemented(
         message = "`{Self}` would commit the message on its own",
         label = "not an open transaction",
-        note = "begin a transaction and publish on it: `let mut tx = pool.begin().await?;`"
+        note = "begin a transaction and publish on it: `let mut tx = pool.begin().await?;`",
+        note = "your own statements belong on it as well (`.execute(&mut *tx)`), and `tx.commit().await?` \
+                after them: without it nothing is stored"
     )
 )]
 #[cfg_attr(
-    not(all(feature = "postgres", feature = "sqlite")),
+    all(feature = "postgres", not(feature = "sqlite")),
     diagnostic::on_unimplemented(
-        message = "`{Self}` can't take a message along",
-        label = "not an open transaction of a database that is switched on",
-        note = "a pool would commit the message on its own: begin a transaction and publish on it: \
-                `let mut tx = pool.begin().await?;`",
+        note = "if it is a transaction of SQLite, switch on outbox's feature `sqlite`"
+    )
+)]
+#[cfg_attr(
+    all(feature = "sqlite", not(feature = "postgres")),
+    diagnostic::on_unimplemented(
+        note = "if it is a transaction of Postgres, switch on outbox's feature `postgres`"
+    )
+)]
+#[cfg_attr(
+    not(any(feature = "postgres", feature = "sqlite")),
+    diagnostic::on_unimplemented(
+        message = "`{Self}` can't take a message along: no database of outbox is switched on",
+        label = "not a transaction that outbox knows",
         note = "each database is a feature of outbox, `postgres` or `sqlite`: \
                 `outbox = {{ version = \"..\", features = [\"postgres\"] }}`"
     )
