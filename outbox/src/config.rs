@@ -117,8 +117,10 @@ impl OutboxBuilder {
         self
     }
 
-    /// Whether relays may notice a commit before their next poll: on SQLite an idle one looks every
-    /// 20 ms whether the file has changed; on Postgres relays only poll. Default: true.
+    /// Whether relays may notice a commit before their next poll. On SQLite an idle one looks every
+    /// 20 ms whether the file has changed. On Postgres each publishing transaction notifies those that
+    /// [listen](crate::RelayBuilder::listener), which orders such transactions at their commits and
+    /// can't be part of one that is prepared (two-phase commit). Default: true.
     pub fn wake(mut self, wake: bool) -> Self {
         self.settings.wake = wake;
         self

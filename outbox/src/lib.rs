@@ -64,5 +64,5 @@ pub use self::{
     relay::{Counts, HasState, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf},
     router::Router,
     stats::{RouteStats, Stats},
-    store::DatabasePool,
+    store::{DatabasePool, ListenerAddress},
 };

@@ -12,7 +12,7 @@ use sqlx::{
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::{Tx, each};
+use crate::{Proxy, Tx, each};
 
 /// A database with the outbox's tables and nothing else. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -150,6 +150,36 @@ impl Db {
         })
     }
 
+    /// The host and the port of the Postgres server.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has none.
+    #[must_use]
+    pub fn server(&self) -> (String, u16) {
+        let Self::Postgres(db) = self else {
+            panic!("SQLite has no server")
+        };
+        let options = db.pool.connect_options();
+        (options.get_host().to_owned(), options.get_port())
+    }
+
+    /// How to reach this Postgres database through a proxy of its server.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has no server.
+    #[must_use]
+    pub fn through(&self, proxy: &Proxy) -> PgConnectOptions {
+        let Self::Postgres(db) = self else {
+            panic!("SQLite has no server")
+        };
+        (*db.pool.connect_options())
+            .clone()
+            .host("127.0.0.1")
+            .port(proxy.port())
+    }
+
     /// How a child process finds this database.
     #[must_use]
     pub fn url(&self) -> String {
@@ -228,6 +258,12 @@ impl Db {
     /// The one value of a query.
     pub async fn scalar(&self, sql: &str) -> i64 {
         let found = each!(self, pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(pool).await);
+        found.unwrap_or_else(|error| panic!("{error}: {sql}"))
+    }
+
+    /// The values of a query of one column.
+    pub async fn scalars(&self, sql: &str) -> Vec<i64> {
+        let found = each!(self, pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(pool).await);
         found.unwrap_or_else(|error| panic!("{error}: {sql}"))
     }
 

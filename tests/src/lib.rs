@@ -6,6 +6,7 @@
 pub mod db;
 pub mod dialect;
 pub mod lab;
+pub mod proxy;
 pub mod tx;
 pub mod wait;
 pub mod worker;
@@ -13,6 +14,7 @@ pub mod worker;
 pub use self::{
     db::{Db, Row},
     lab::{Call, Lab},
+    proxy::Proxy,
     tx::{Adapter, Tx},
     wait::{Gate, eventually},
 };

@@ -12,7 +12,7 @@ use crate::{
     Error, Outbox, Router,
     lifecycle::Retry,
     router::{Entry, Version},
-    store::{self, DatabasePool, Route, Store},
+    store::{self, DatabasePool, ListenerAddress, Route, Store},
 };
 
 /// Configures a [`Relay`]; made by [`Relay::builder`].
@@ -22,6 +22,7 @@ pub struct RelayBuilder<S: 'static, G = NeedsState> {
     router: Router<S>,
     outbox: Outbox,
     config: Config,
+    listener: Option<ListenerAddress>,
     state: G,
 }
 
@@ -45,6 +46,7 @@ pub trait StateOf<S> {
     fn into_state(self) -> Arc<S>;
 }
 
+#[diagnostic::do_not_recommend]
 impl StateOf<()> for NeedsState {
     fn into_state(self) -> Arc<()> {
         Arc::new(())
@@ -102,6 +104,11 @@ impl Config {
     pub(super) fn window(&self) -> usize {
         self.window
             .unwrap_or_else(|| (4 * self.concurrency).max(256))
+    }
+
+    /// How long a listener may hear nothing before it is asked whether it still lives.
+    pub(super) fn heartbeat(&self) -> Duration {
+        (self.lease / 3).clamp(Duration::from_millis(100), Duration::from_secs(10))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -187,6 +194,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
             router: *router,
             outbox: Outbox::default(),
             config: Config::default(),
+            listener: None,
             state: NeedsState(()),
         }
     }
@@ -285,6 +293,17 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
+    /// Where to listen for commits (LISTEN), so that messages are handled within milliseconds instead of
+    /// at the next poll: a URL such as `postgres://user@host/database`, or `PgConnectOptions`. It has to
+    /// be the database itself, not a pooler in front of it; a listener that hears nothing is noticed
+    /// and logged. It holds one more connection. Whatever happens to it, messages wait for no longer
+    /// than a poll. Postgres only: on SQLite a relay notices commits by itself. Default: none, the
+    /// relay only polls.
+    pub fn listener(mut self, address: impl Into<ListenerAddress>) -> Self {
+        self.listener = Some(address.into());
+        self
+    }
+
     /// The relay. Nothing is claimed before it is told to run.
     ///
     /// A router with a state needs [`state`](RelayBuilder::state) before; one without does not.
@@ -310,6 +329,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             router,
             outbox,
             config,
+            listener,
             state: before,
         } = self;
         let builder = RelayBuilder {
@@ -317,6 +337,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             router,
             outbox,
             config,
+            listener,
             state,
         };
         (builder, before)
@@ -345,6 +366,11 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         }
 
         let store = store::reach(&self.outbox, &*self.pool)?;
+        let ears = self
+            .listener
+            .as_ref()
+            .map(|address| store.ears(address))
+            .transpose()?;
         // Its own connection first: it knows at once when nobody listens, where a pool keeps trying.
         let written = self.try_writing(Arc::clone(&store)).await;
         match written {
@@ -359,6 +385,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             served,
             state,
             config: self.config,
+            ears,
         };
         Ok(Relay {
             setup: Arc::new(setup),

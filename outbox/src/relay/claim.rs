@@ -302,9 +302,8 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let until = Instant::now() + next.map_or(poll_interval, |next| next.min(poll_interval));
         let stop = self.run.stop.clone();
         let Some(interval) = self.run.setup.store.watch_interval() else {
-            let _ = stop
-                .run_until_cancelled(tokio::time::sleep_until(until.into()))
-                .await;
+            let woken = tokio::time::timeout_at(until.into(), self.run.wake.notified());
+            let _ = stop.run_until_cancelled(woken).await;
             return;
         };
         while Instant::now() < until && !stop.is_cancelled() {

@@ -92,7 +92,8 @@ macro_rules! call {
 }
 pub(super) use call;
 
-async fn within<T>(
+/// Waits for an operation, so long and no longer.
+pub(super) async fn within<T>(
     timeout: Duration,
     doing: &'static str,
     operation: impl Future<Output = Result<T, Error>>,

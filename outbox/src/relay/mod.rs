@@ -2,7 +2,7 @@
 //!
 //! Each run has one task per connection: [`claim`] fills the window with rows, [`dispatch`] runs
 //! one task per row, [`settle`] writes the outcomes down in batches, and [`renew`] holds the leases
-//! until then. Nothing else starts tasks.
+//! until then; [`listen`] hears of commits before the next poll. Nothing else starts tasks.
 
 mod backoff;
 mod builder;
@@ -10,6 +10,7 @@ mod claim;
 mod connection;
 mod counts;
 mod dispatch;
+mod listen;
 mod renew;
 mod round;
 mod settle;
@@ -19,7 +20,7 @@ mod window;
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Notify, Semaphore, mpsc},
     task::{JoinError, JoinHandle},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -34,7 +35,7 @@ use crate::{
     Error,
     lifecycle::Retry,
     router::Start,
-    store::{Route, Settlement, Store},
+    store::{Ears, Route, Settlement, Store},
 };
 
 /// Delivers committed messages to the handlers of a router. Cheap to clone.
@@ -53,6 +54,8 @@ struct Setup<S: 'static> {
     served: Vec<Served<S>>,
     state: Arc<S>,
     config: Config,
+    /// Where it hears of commits.
+    ears: Option<Arc<dyn Ears>>,
 }
 
 /// A route with what its handler's attribute and the builder say about it.
@@ -75,6 +78,8 @@ struct Run<S: 'static> {
     slots: Semaphore,
     outcomes: mpsc::UnboundedSender<Settlement>,
     tally: Arc<Tally>,
+    /// Something may have been committed.
+    wake: Notify,
     /// No more claims; what has not started goes back.
     stop: CancellationToken,
     /// The grace is over: running handlers are dropped.
@@ -156,6 +161,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
             slots: Semaphore::new(self.setup.config.concurrency),
             outcomes,
             tally,
+            wake: Notify::new(),
             stop,
             kill: CancellationToken::new(),
             deliveries: TaskTracker::new(),
@@ -177,6 +183,7 @@ impl<S: Send + Sync + 'static> Run<S> {
         let _done_at_the_end = done.clone().drop_guard();
         let settler = tokio::spawn(settle::run(Arc::clone(&self), outcomes, done.clone()));
         let renewer = tokio::spawn(renew::run(Arc::clone(&self), done.clone()));
+        let listener = self.listener(done.clone());
 
         let claimed = claim::run(&self).await;
         // Whatever ended the claims, the rest is the same: wait for what was started.
@@ -211,11 +218,25 @@ impl<S: Send + Sync + 'static> Run<S> {
         };
         let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         done.cancel();
-        for task in [settler, renewer] {
+        for task in [Some(settler), Some(renewer), listener]
+            .into_iter()
+            .flatten()
+        {
             joined(task).await;
         }
         claimed?;
         Ok(self.tally.read())
+    }
+
+    /// A drain takes what is there, and need not hear of more.
+    fn listener(self: &Arc<Self>, done: CancellationToken) -> Option<JoinHandle<()>> {
+        let ears = self
+            .setup
+            .ears
+            .as_ref()
+            .filter(|_| self.mode == Mode::Serve)?;
+        let listener = listen::run(Arc::clone(self), Arc::clone(ears), done);
+        Some(tokio::spawn(listener))
     }
 
     async fn stopped_and_out_of_grace(&self) {

@@ -8,6 +8,7 @@
 mod fault;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod insert;
+mod listener;
 mod migrate;
 mod pool;
 #[cfg(feature = "postgres")]
@@ -24,13 +25,13 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
-pub use self::pool::DatabasePool;
 pub(crate) use self::{
     fault::{Fault, fault, is_connection, is_missing_table, is_read_only, is_retryable},
     migrate::{Version, compatible},
     row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
     table::Table,
 };
+pub use self::{listener::ListenerAddress, pool::DatabasePool};
 use crate::{
     DeadLetter, Error, Outbox, Published,
     lifecycle::Retry,
@@ -56,6 +57,13 @@ pub(crate) trait Store: Send + Sync {
 
     /// Opens a connection of the relay's own, from the pool's options.
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>>;
+
+    /// Where relays hear of commits before they poll.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for an address that is none, or where there is nothing to listen to.
+    fn ears(&self, address: &ListenerAddress) -> Result<Arc<dyn Ears>, Error>;
 
     /// How often an idle relay may ask [`Session::changed`], where that is cheaper than a probe.
     fn watch_interval(&self) -> Option<Duration>;
@@ -115,6 +123,43 @@ pub(crate) trait Session: Send + Sync {
 
     /// Whether anything was committed since the last probe; only where the store has a watch interval.
     fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>>;
+
+    /// Sends what every listener of this outbox hears; only where there are [`Ears`].
+    fn test_listeners(&mut self, test: Uuid) -> BoxFuture<'_, Result<(), Error>>;
+}
+
+/// Makes listeners.
+pub(crate) trait Ears: Send + Sync {
+    /// A new one, on a new connection. `silence` is how long it may be silent before it counts as gone.
+    fn open(&self, silence: Duration) -> BoxFuture<'_, Result<Box<dyn Ear>, Error>>;
+}
+
+/// A connection that hears of commits. After an error it is of no more use.
+pub(crate) trait Ear: Send {
+    /// Waits for the next thing to hear. Safe to cancel.
+    fn hear(&mut self) -> BoxFuture<'_, Result<Heard, Error>>;
+
+    /// Makes the server end the session by itself once this side is silent for too long. Called when
+    /// the connection has proved to be a direct one, since the setting stays with it.
+    fn settle_in(&mut self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Asks whether the other side is still there.
+    fn beat(&mut self) -> BoxFuture<'_, Result<(), Error>>;
+}
+
+/// What a listener hears.
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "only Postgres has listeners")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Something may have been committed.
+    Wake,
+    /// Somebody tests their listener.
+    Test(Uuid),
+    /// The connection is gone.
+    Lost,
 }
 
 /// What a relay asks of a claim.

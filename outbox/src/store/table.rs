@@ -44,6 +44,12 @@ impl Table {
         self.schema.as_deref()
     }
 
+    /// The table's own name.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Puts the names into SQL written for the default ones: of the quoted names, the default schema
     /// becomes this one's, and the prefix `outbox` the table's name.
     ///

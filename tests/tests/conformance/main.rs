@@ -9,6 +9,7 @@ mod events;
 mod fences;
 mod isolation;
 mod leases;
+mod listener;
 mod migrations;
 mod names;
 mod options;

@@ -1,6 +1,7 @@
 //! Postgres 14 and later.
 
 mod claim;
+mod listen;
 mod migrate;
 mod operate;
 mod publish;
@@ -20,8 +21,8 @@ use uuid::Uuid;
 
 pub(super) use self::publish::insert;
 use super::{
-    Claim, Claimed, LeaseId, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
-    TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, RouteCount, Session,
+    Settlement, Store, Table, TakenOver, Version,
 };
 use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
 
@@ -54,11 +55,12 @@ const DEFAULT_SCHEMA: &str = "public";
 impl Statements {
     pub(super) fn new(table: &Table) -> Self {
         let render = |sql: &str| -> Arc<str> { table.render(sql, DEFAULT_SCHEMA).into() };
+        let channel = listen::channel(table);
         Self {
-            publish: publish::Statements::new(render),
+            publish: publish::Statements::new(render, &channel),
             claim: claim::Statements::new(render),
             settle: settle::Statements::new(render),
-            operate: operate::Statements::new(render),
+            operate: operate::Statements::new(render, &channel),
         }
     }
 }
@@ -143,6 +145,13 @@ impl Store for Postgres {
 
     fn watch_interval(&self) -> Option<Duration> {
         None
+    }
+
+    fn ears(&self, address: &ListenerAddress) -> Result<Arc<dyn Ears>, Error> {
+        Ok(Arc::new(listen::Listening {
+            options: address.postgres()?,
+            channel: listen::channel(&self.outbox.settings().table),
+        }))
     }
 }
 
@@ -254,7 +263,21 @@ impl Session for Connected {
     }
 
     fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>> {
-        // Polling until a LISTEN says more.
+        // There is no watch interval; a listener tells.
         Box::pin(async { Ok(false) })
+    }
+
+    fn test_listeners(&mut self, test: Uuid) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            const DOING: &str = "testing the listener";
+            let channel = listen::channel(&self.outbox.settings().table);
+            let notify: Arc<str> = "SELECT pg_notify($1, $2)".into();
+            let query = query(&self.outbox, &notify)
+                .bind(channel)
+                .bind(listen::test_payload(test));
+            let mut tx = self.begin().await.doing(DOING)?;
+            query.execute(&mut *tx).await.doing(DOING)?;
+            tx.commit().await.doing(DOING)
+        })
     }
 }

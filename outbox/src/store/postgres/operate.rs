@@ -10,7 +10,9 @@ use super::{
         Route, RouteCount,
         row::{count, routes_json},
     },
-    Connected, Postgres, time,
+    Connected, Postgres,
+    listen::Waking,
+    time,
 };
 use crate::{
     DeadLetter, Error, MessageState, dead_letters::failures, error::Doing as _, publish::to_micros,
@@ -20,7 +22,7 @@ use crate::{
 pub(super) struct Statements {
     stats: Arc<str>,
     dead_letters: Arc<str>,
-    redrive: Arc<str>,
+    redrive: Waking,
     heartbeat: Arc<str>,
     forget: Arc<str>,
     farewell: Arc<str>,
@@ -51,7 +53,8 @@ const REDRIVE: &str = r#"
 UPDATE "public"."outbox"
 SET state = 'pending', attempts = 0, unsettled = 0, redrives = redrives + 1, token = NULL,
     available_at = statement_timestamp(), leased_until = NULL, settled_at = NULL
-WHERE id = $1 AND state = 'dead'"#;
+WHERE id = $1 AND state = 'dead'
+RETURNING id"#;
 
 const HEARTBEAT: &str = r#"
 INSERT INTO "public"."outbox_relays" (id, routes) VALUES ($1, $2::jsonb)
@@ -68,11 +71,11 @@ WHERE relay.id = ANY(ARRAY(
 const FAREWELL: &str = r#"DELETE FROM "public"."outbox_relays" WHERE id = $1"#;
 
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, channel: &str) -> Self {
         Self {
             stats: render(STATS),
             dead_letters: render(DEAD_LETTERS),
-            redrive: render(REDRIVE),
+            redrive: Waking::new(render(REDRIVE), channel),
             heartbeat: render(HEARTBEAT),
             forget: render(FORGET),
             farewell: render(FAREWELL),
@@ -128,11 +131,12 @@ pub(super) async fn dead_letters(store: &Postgres, limit: u32) -> Result<Vec<Dea
 
 pub(super) async fn redrive(store: &Postgres, id: Uuid) -> Result<bool, Error> {
     const DOING: &str = "redriving a dead letter";
-    let query = super::query(&store.outbox, &store.statements().operate.redrive).bind(id);
+    let redrive = store.statements().operate.redrive.of(&store.outbox);
+    let query = super::query(&store.outbox, redrive).bind(id);
     let mut tx = store.begin().await.doing(DOING)?;
-    let redriven = query.execute(&mut *tx).await.doing(DOING)?.rows_affected();
+    let redriven = query.fetch_optional(&mut *tx).await.doing(DOING)?;
     tx.commit().await.doing(DOING)?;
-    Ok(redriven == 1)
+    Ok(redriven.is_some())
 }
 
 pub(super) async fn heartbeat(

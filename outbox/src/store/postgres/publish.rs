@@ -6,7 +6,10 @@ use futures_util::future::BoxFuture;
 use sqlx::{PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::super::insert::{self as chunks, Existing, Writer};
+use super::{
+    super::insert::{self as chunks, Existing, Writer},
+    listen::Waking,
+};
 use crate::{
     Error, MessageState, Outbox, Published,
     error::{Doing as _, Kind},
@@ -15,8 +18,8 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Statements {
-    one: Arc<str>,
-    many: Arc<str>,
+    one: Waking,
+    many: Waking,
     existing: Arc<str>,
     strict: Arc<str>,
 }
@@ -54,10 +57,10 @@ JOIN "public"."outbox" AS o ON o.topic = taken.topic AND o.dedup_key = taken.ded
 const STRICT: &str = r#"LOCK TABLE "public"."outbox" IN ROW EXCLUSIVE MODE"#;
 
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, channel: &str) -> Self {
         Self {
-            one: render(ONE),
-            many: render(MANY),
+            one: Waking::new(render(ONE), channel),
+            many: Waking::new(render(MANY), channel),
             existing: render(EXISTING),
             strict: render(STRICT),
         }
@@ -98,7 +101,7 @@ impl Writer for Inserts<'_> {
             let query = match chunk {
                 [row] => {
                     let (delay, at) = row.due.micros();
-                    super::query(self.outbox, &statements.one)
+                    super::query(self.outbox, statements.one.of(self.outbox))
                         .bind(row.id)
                         .bind(row.topic)
                         .bind(row.version)
@@ -112,7 +115,7 @@ impl Writer for Inserts<'_> {
                 rows => {
                     let (delays, times): (Vec<_>, Vec<_>) =
                         rows.iter().map(|row| row.due.micros()).unzip();
-                    super::query(self.outbox, &statements.many)
+                    super::query(self.outbox, statements.many.of(self.outbox))
                         .bind(column(rows, |row| row.id))
                         .bind(column(rows, |row| row.topic))
                         .bind(column(rows, |row| row.version))

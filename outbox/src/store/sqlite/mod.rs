@@ -20,8 +20,8 @@ use uuid::Uuid;
 pub(super) use self::publish::insert;
 use self::turn::Turn;
 use super::{
-    Claim, Claimed, LeaseId, Probe, Renewed, Route, RouteCount, Session, Settlement, Store, Table,
-    TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, RouteCount, Session,
+    Settlement, Store, Table, TakenOver, Version,
 };
 use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
 
@@ -152,6 +152,12 @@ impl Store for Sqlite {
     fn watch_interval(&self) -> Option<Duration> {
         self.outbox.settings().wake.then_some(WATCH_INTERVAL)
     }
+
+    fn ears(&self, _: &ListenerAddress) -> Result<Arc<dyn Ears>, Error> {
+        Err(Error::config(
+            "SQLite has nothing to listen to; leave `.listener(..)` out: the relay notices commits by itself",
+        ))
+    }
 }
 
 /// A connection of a relay's own.
@@ -236,5 +242,10 @@ impl Session for Connected {
         Box::pin(async {
             Ok(claim::data_version(&mut self.connection).await? != self.data_version)
         })
+    }
+
+    fn test_listeners(&mut self, _: Uuid) -> BoxFuture<'_, Result<(), Error>> {
+        // There are none.
+        Box::pin(async { Ok(()) })
     }
 }

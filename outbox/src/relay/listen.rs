@@ -1,0 +1,158 @@
+//! Hearing of commits before the next poll.
+//!
+//! Polling is the truth: whatever goes wrong here costs at most a poll. A listener that can't be
+//! trusted any more is thrown away, and after each new one the relay looks for itself, since what was
+//! sent in between was heard by nobody.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{
+    Run,
+    backoff::Backoff,
+    connection::{Connection, call, within},
+};
+use crate::{
+    Error,
+    store::{Ear, Ears, Heard},
+};
+
+/// How long a listener that hears nothing of its own test is left alone: what is between, such as a
+/// pooler, will not change soon.
+const DEAF: Duration = Duration::from_secs(60);
+
+/// Listens until the relay stops.
+pub(super) async fn run<S: Send + Sync + 'static>(
+    run: Arc<Run<S>>,
+    ears: Arc<dyn Ears>,
+    done: CancellationToken,
+) {
+    let config = &run.setup.config;
+    let listening = Listening {
+        ears: &*ears,
+        heartbeat: config.heartbeat(),
+        timeout: config.store_timeout,
+        run: &run,
+    };
+    let _ = done.run_until_cancelled(listening.serve()).await;
+}
+
+struct Listening<'a, S: 'static> {
+    ears: &'a dyn Ears,
+    heartbeat: Duration,
+    timeout: Duration,
+    run: &'a Arc<Run<S>>,
+}
+
+/// Why a listener ended.
+enum Ended {
+    /// It never heard its own test.
+    Deaf,
+    Lost(Option<Error>),
+}
+
+impl<S: Send + Sync + 'static> Listening<'_, S> {
+    async fn serve(&self) {
+        let mut backoff = Backoff::default();
+        // One line when it goes and one when it is back, however long it is away.
+        let mut away = false;
+        loop {
+            let ended = match self.open().await {
+                Ok(ear) => {
+                    if away {
+                        tracing::info!("the listener is back");
+                        away = false;
+                    }
+                    backoff.reset();
+                    self.listen(ear).await
+                }
+                Err(ended) => ended,
+            };
+            let pause = match &ended {
+                Ended::Deaf => DEAF,
+                Ended::Lost(_) => backoff.next(),
+            };
+            if !away {
+                away = true;
+                match ended {
+                    Ended::Deaf => tracing::warn!(
+                        "the listener is deaf: it does not hear what is notified in the relay's database; \
+                         give `listener(..)` the direct address of that database, not that of a pooler; \
+                         until then messages wait for the next poll"
+                    ),
+                    Ended::Lost(Some(error)) => tracing::warn!(
+                        "the listener is gone, making a new one; until then messages wait for the next poll: {error}"
+                    ),
+                    Ended::Lost(None) => tracing::warn!(
+                        "the listener's connection was lost, making a new one; until then messages wait for the next poll"
+                    ),
+                }
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// A listener that hears. The test is sent on another connection, as wakes are.
+    async fn open(&self) -> Result<Box<dyn Ear>, Ended> {
+        let lost = |error| Ended::Lost(Some(error));
+        let open = self.ears.open(3 * self.heartbeat);
+        let mut ear = self
+            .answered("listening for messages", open)
+            .await
+            .map_err(lost)?;
+        let test = Uuid::new_v4();
+        let mut connection = Connection::new(Arc::clone(&self.run.setup.store), self.timeout);
+        let sent = call!(connection, "testing the listener", |session| session
+            .test_listeners(test));
+        connection.close().await;
+        sent.map_err(lost)?;
+        let heard = async {
+            loop {
+                match ear.hear().await? {
+                    Heard::Test(heard) if heard == test => return Ok(true),
+                    Heard::Lost => return Ok(false),
+                    Heard::Test(_) | Heard::Wake => {}
+                }
+            }
+        };
+        match tokio::time::timeout(self.timeout, heard).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Err(Ended::Lost(None)),
+            Ok(Err(error)) => return Err(lost(error)),
+            Err(_) => return Err(Ended::Deaf),
+        }
+        self.answered("listening for messages", ear.settle_in())
+            .await
+            .map_err(lost)?;
+        // What was committed before it listened.
+        self.run.wake.notify_one();
+        Ok(ear)
+    }
+
+    async fn listen(&self, mut ear: Box<dyn Ear>) -> Ended {
+        loop {
+            match tokio::time::timeout(self.heartbeat, ear.hear()).await {
+                Ok(Ok(Heard::Wake)) => self.run.wake.notify_one(),
+                Ok(Ok(Heard::Test(_))) => {}
+                Ok(Ok(Heard::Lost)) => return Ended::Lost(None),
+                Ok(Err(error)) => return Ended::Lost(Some(error)),
+                // Nothing to hear: does the other side still answer?
+                Err(_) => {
+                    if let Err(error) = self.answered("asking the listener", ear.beat()).await {
+                        return Ended::Lost(Some(error));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn answered<T>(
+        &self,
+        doing: &'static str,
+        operation: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        within(self.timeout, doing, operation).await
+    }
+}

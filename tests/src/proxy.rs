@@ -1,0 +1,181 @@
+//! A proxy between a client and its server, with the faults of a network.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+};
+
+/// Listens on a free port and hands on what it gets, until it is told otherwise.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<State>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Connections up to this number are swallowed or cut.
+    faults: watch::Sender<Faults>,
+    accepted: AtomicUsize,
+}
+
+/// What happens to which connections, by their number from 1.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    /// Up to this one nothing gets through any more, and nobody is told.
+    swallowed: usize,
+    /// Up to this one they are closed.
+    cut: usize,
+    /// New connections are closed at once.
+    refusing: bool,
+}
+
+impl Proxy {
+    /// A proxy of the server at this address.
+    ///
+    /// # Panics
+    ///
+    /// If no port is free.
+    pub async fn to(server: impl Into<String>, port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let state = Arc::new(State {
+            faults: watch::channel(Faults::default()).0,
+            accepted: AtomicUsize::new(0),
+        });
+        let accepting = tokio::spawn(accept(listener, (server.into(), port), Arc::clone(&state)));
+        Self {
+            address,
+            state,
+            accepting,
+        }
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// How many connections it has accepted so far.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.state.accepted.load(Ordering::SeqCst)
+    }
+
+    /// From now on nothing passes on the connections there are, in either direction; they stay open.
+    pub fn swallow(&self) {
+        let up_to = self.accepted();
+        self.state
+            .faults
+            .send_modify(|faults| faults.swallowed = up_to);
+    }
+
+    /// Closes the connections there are.
+    pub fn cut(&self) {
+        let up_to = self.accepted();
+        self.state.faults.send_modify(|faults| faults.cut = up_to);
+    }
+
+    /// Closes the connections there are, and each new one, until [`admit`](Self::admit).
+    pub fn refuse(&self) {
+        self.state
+            .faults
+            .send_modify(|faults| faults.refusing = true);
+        self.cut();
+    }
+
+    /// Lets new connections through again.
+    pub fn admit(&self) {
+        self.state
+            .faults
+            .send_modify(|faults| faults.refusing = false);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.state
+            .faults
+            .send_modify(|faults| faults.cut = usize::MAX);
+    }
+}
+
+async fn accept(listener: TcpListener, server: (String, u16), state: Arc<State>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let number = state.accepted.fetch_add(1, Ordering::SeqCst) + 1;
+        if state.faults.borrow().refusing {
+            continue;
+        }
+        let (server, faults) = (server.clone(), state.faults.subscribe());
+        tokio::spawn(async move {
+            // Either side may end it; the other one is told by its end of the connection.
+            let _ = connection(client, server, faults, number).await;
+        });
+    }
+}
+
+async fn connection(
+    client: TcpStream,
+    server: (String, u16),
+    mut faults: watch::Receiver<Faults>,
+    number: usize,
+) -> io::Result<()> {
+    let server = TcpStream::connect(server).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let ((from_client, to_client), (from_server, to_server)) =
+        (client.into_split(), server.into_split());
+    let passing = |faults: &Faults| faults.swallowed < number;
+    let up = pump(from_client, to_server, faults.clone(), passing);
+    let down = pump(from_server, to_client, faults.clone(), passing);
+    tokio::select! {
+        done = up => done,
+        done = down => done,
+        () = until(&mut faults, |faults| faults.cut >= number) => Ok(()),
+    }
+}
+
+/// Hands bytes on while they may pass; what is swallowed is read no more.
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut faults: watch::Receiver<Faults>,
+    passing: impl Fn(&Faults) -> bool + Copy,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let read = tokio::select! {
+            read = from.read(&mut buffer) => read?,
+            () = until(&mut faults, |faults| !passing(faults)) => std::future::pending().await,
+        };
+        if read == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..read]).await?;
+    }
+}
+
+/// Waits for a fault; what watches is not held meanwhile.
+async fn until(faults: &mut watch::Receiver<Faults>, condition: impl Fn(&Faults) -> bool) {
+    if faults.wait_for(condition).await.is_err() {
+        // The proxy is gone, and has cut all connections before.
+        std::future::pending::<()>().await;
+    }
+}
