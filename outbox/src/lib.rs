@@ -61,7 +61,9 @@ pub use self::{
     message::{Invalid, Key, Message},
     migrate::{check, migrate},
     publish::{Enlist, Enlisted, Fate, Publication, Publish, Published, Publishing, Sqlx},
-    relay::{Counts, HasState, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf},
+    relay::{
+        Counts, HasState, Health, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf, Trouble,
+    },
     router::Router,
     stats::{RouteStats, Stats},
     store::{DatabasePool, ListenerAddress},

@@ -386,6 +386,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             state,
             config: self.config,
             ears,
+            vitals: Arc::default(),
         };
         Ok(Relay {
             setup: Arc::new(setup),

@@ -1,6 +1,7 @@
 //! Filling the window: which routes have something to claim, and whose turn it is.
 
 use std::{
+    borrow::Cow,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -59,6 +60,16 @@ struct Claimer<'a, S: 'static> {
     backoff: Backoff,
 }
 
+/// What the claims are called in a relay's health.
+const CLAIMING: &str = "claiming messages";
+
+fn claiming_topic<S>(run: &Run<S>, route: usize) -> String {
+    format!(
+        "claiming messages of topic `{}`",
+        run.setup.routes[route].topic
+    )
+}
+
 /// What one step came to.
 enum Step {
     /// Something may be left to claim at once.
@@ -78,6 +89,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Idle(next)) => {
+                    self.note(CLAIMING, Ok(()));
                     self.backoff.reset();
                     match self.run.mode {
                         Mode::Drain if self.run.window.is_empty() && !self.suspects.wait() => {
@@ -89,7 +101,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                 }
                 Err(error) if self.run.mode == Mode::Drain => return Err(error),
                 Err(error) => {
-                    tracing::warn!("messages can't be claimed, trying again: {error}");
+                    self.note(CLAIMING, Err(&error));
                     self.round.clear();
                     if error.is_timeout() {
                         // It may have been too much at once; rows that were claimed all the same come
@@ -106,6 +118,10 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             }
         }
         Ok(())
+    }
+
+    fn note(&self, doing: impl Into<Cow<'static, str>>, result: Result<(), &Error>) {
+        self.run.setup.vitals.note(doing, result);
     }
 
     /// Claims when half of the window is free or nothing runs, so that batches stay large.
@@ -173,6 +189,10 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         };
         match claimed {
             Ok(claimed) => {
+                self.note(CLAIMING, Ok(()));
+                if !self.run.setup.vitals.is_well() {
+                    self.note(claiming_topic(self.run, found.route()), Ok(()));
+                }
                 self.backoff.reset();
                 self.most = (self.most * 2).min(BATCH);
                 self.round
@@ -182,13 +202,9 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                 if matches!(fault(&error), Fault::Refused | Fault::Locked)
                     && self.run.mode == Mode::Serve =>
             {
-                let topic = self.run.setup.routes[found.route()].topic;
-                let pause = self.round.bench(found);
-                tracing::warn!(
-                    topic,
-                    ?pause,
-                    "messages of this topic can't be claimed, trying again: {error}"
-                );
+                // The others go on.
+                self.round.bench(found);
+                self.note(claiming_topic(self.run, found.route()), Err(&error));
             }
             Err(error) => return Err(error),
         }

@@ -4,7 +4,7 @@
 //! trusted any more is thrown away, and after each new one the relay looks for itself, since what was
 //! sent in between was heard by nobody.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -46,6 +46,8 @@ struct Listening<'a, S: 'static> {
     run: &'a Arc<Run<S>>,
 }
 
+const LISTENING: &str = "listening for commits";
+
 /// Why a listener ended.
 enum Ended {
     /// It never heard its own test.
@@ -53,43 +55,38 @@ enum Ended {
     Lost(Option<Error>),
 }
 
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("messages wait for the next poll, since ")?;
+        match self {
+            Self::Deaf => f.write_str(
+                "the listener does not hear what is notified in the relay's database; \
+                 give `listener(..)` the direct address of that database, not that of a pooler",
+            ),
+            Self::Lost(Some(error)) => write!(f, "the listener was lost: {error}"),
+            Self::Lost(None) => f.write_str("the listener's connection was lost"),
+        }
+    }
+}
+
 impl<S: Send + Sync + 'static> Listening<'_, S> {
     async fn serve(&self) {
         let mut backoff = Backoff::default();
-        // One line when it goes and one when it is back, however long it is away.
-        let mut away = false;
+        let vitals = &self.run.setup.vitals;
         loop {
             let ended = match self.open().await {
                 Ok(ear) => {
-                    if away {
-                        tracing::info!("the listener is back");
-                        away = false;
-                    }
+                    vitals.note(LISTENING, Ok::<_, Ended>(()));
                     backoff.reset();
                     self.listen(ear).await
                 }
                 Err(ended) => ended,
             };
-            let pause = match &ended {
+            vitals.note(LISTENING, Err(&ended));
+            let pause = match ended {
                 Ended::Deaf => DEAF,
                 Ended::Lost(_) => backoff.next(),
             };
-            if !away {
-                away = true;
-                match ended {
-                    Ended::Deaf => tracing::warn!(
-                        "the listener is deaf: it does not hear what is notified in the relay's database; \
-                         give `listener(..)` the direct address of that database, not that of a pooler; \
-                         until then messages wait for the next poll"
-                    ),
-                    Ended::Lost(Some(error)) => tracing::warn!(
-                        "the listener is gone, making a new one; until then messages wait for the next poll: {error}"
-                    ),
-                    Ended::Lost(None) => tracing::warn!(
-                        "the listener's connection was lost, making a new one; until then messages wait for the next poll"
-                    ),
-                }
-            }
             tokio::time::sleep(pause).await;
         }
     }

@@ -10,6 +10,7 @@ mod claim;
 mod connection;
 mod counts;
 mod dispatch;
+mod health;
 mod listen;
 mod renew;
 mod round;
@@ -26,10 +27,16 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
-use self::{builder::Config, counts::Tally, window::Window};
+use self::{
+    builder::Config,
+    counts::Tally,
+    health::{Running, Vitals},
+    window::Window,
+};
 pub use self::{
     builder::{HasState, NeedsState, RelayBuilder, StateOf},
     counts::Counts,
+    health::{Health, Trouble},
 };
 use crate::{
     Error,
@@ -56,6 +63,7 @@ struct Setup<S: 'static> {
     config: Config,
     /// Where it hears of commits.
     ears: Option<Arc<dyn Ears>>,
+    vitals: Arc<Vitals>,
 }
 
 /// A route with what its handler's attribute and the builder say about it.
@@ -85,6 +93,8 @@ struct Run<S: 'static> {
     /// The grace is over: running handlers are dropped.
     kill: CancellationToken,
     deliveries: TaskTracker,
+    /// Tells that it runs, until it is dropped.
+    _running: Running,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +138,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
         RelayHandle {
             stop,
             tally,
+            vitals: Arc::clone(&self.setup.vitals),
             run: Some(run),
         }
     }
@@ -144,6 +155,16 @@ impl<S: Send + Sync + 'static> Relay<S> {
         let stop = CancellationToken::new();
         let _stop_if_dropped = stop.clone().drop_guard();
         joined(self.start(Mode::Drain, stop, Arc::default())).await
+    }
+
+    /// How it is doing: live, degraded (what fails, since when, and why) or stopped. Asks nobody, so that a
+    /// probe can call it as often as it likes.
+    ///
+    /// A relay whose database can't be reached is degraded, and goes on trying: that is no reason to
+    /// restart it. All runs of this relay count, and those of its clones.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.setup.vitals.health()
     }
 
     fn start(
@@ -165,6 +186,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
             stop,
             kill: CancellationToken::new(),
             deliveries: TaskTracker::new(),
+            _running: self.setup.vitals.begin(),
         });
         tokio::spawn(run.run(settled))
     }
@@ -267,6 +289,7 @@ async fn unwrapped<T>(ended: Result<T, JoinError>) -> T {
 pub struct RelayHandle {
     stop: CancellationToken,
     tally: Arc<Tally>,
+    vitals: Arc<Vitals>,
     run: Option<JoinHandle<Result<Counts, Error>>>,
 }
 
@@ -282,6 +305,12 @@ impl RelayHandle {
             Some(run) => joined(run).await,
             None => Ok(self.tally.read()),
         }
+    }
+
+    /// How the relay is doing; see [`Relay::health`].
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.vitals.health()
     }
 
     /// What the relay has done so far.

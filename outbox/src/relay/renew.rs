@@ -36,8 +36,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
     // Checked every eighth of a lease, so a lease is renewed with at least three eighths left.
     let mut tick = tokio::time::interval(lease / 8);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut renewals = Watched::new("renewing leases");
-    let mut heartbeats = Watched::new("registering the relay");
+    let vitals = &run.setup.vitals;
     while done.run_until_cancelled(tick.tick()).await.is_some() {
         let result = match done
             .run_until_cancelled(renew(&run, &mut connection, lease))
@@ -46,7 +45,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
             Some(result) => result,
             None => break,
         };
-        renewals.note(result);
+        vitals.note("renewing leases", result);
         if run.mode == Mode::Serve && heartbeat <= Instant::now() {
             heartbeat = Instant::now() + HEARTBEAT;
             let (id, routes) = (run.id, &run.setup.routes);
@@ -55,7 +54,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
                     .heartbeat(id, routes, FORGET))
             };
             match done.run_until_cancelled(beat).await {
-                Some(result) => heartbeats.note(result),
+                Some(result) => vitals.note("registering the relay", result),
                 None => break,
             }
         }
@@ -67,35 +66,6 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
             .farewell(id));
     }
     connection.close().await;
-}
-
-/// Says once that something began to fail, and once that it works again.
-struct Watched {
-    what: &'static str,
-    failing: bool,
-}
-
-impl Watched {
-    fn new(what: &'static str) -> Self {
-        Self {
-            what,
-            failing: false,
-        }
-    }
-
-    fn note(&mut self, result: Result<(), Error>) {
-        match result {
-            Err(error) if !self.failing => {
-                self.failing = true;
-                tracing::warn!("{} fails, trying again: {error}", self.what);
-            }
-            Ok(()) if self.failing => {
-                self.failing = false;
-                tracing::info!("{} works again", self.what);
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Renews what has less than half of its lease left.

@@ -116,15 +116,13 @@ impl Round {
         self.found.push_back(found);
     }
 
-    /// The database refused a claim from this route: it sits out for a while, which is returned.
-    pub(super) fn bench(&mut self, found: Found) -> Duration {
+    /// The database refused a claim from this route: it sits out for a while.
+    pub(super) fn bench(&mut self, found: Found) {
         let (until, backoff) = self
             .benched
             .entry(found.route())
             .or_insert_with(|| (Instant::now(), Backoff::default()));
-        let pause = backoff.next();
-        *until = Instant::now() + pause;
-        pause
+        *until = Instant::now() + backoff.next();
     }
 
     /// How long until a route may play again.

@@ -16,7 +16,10 @@ use super::{
     connection::{Connection, call},
     counts::add,
 };
-use crate::store::{Fault, Settlement, Verdict, fault};
+use crate::{
+    Error,
+    store::{Fault, Settlement, Verdict, fault},
+};
 
 /// The knee of the batch size.
 const BATCH: usize = 500;
@@ -105,6 +108,10 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
         due.map(|(_, settlement)| settlement).collect()
     }
 
+    fn note(&self, result: Result<(), &Error>) {
+        self.run.setup.vitals.note("recording outcomes", result);
+    }
+
     /// Takes a batch off the queue, in which no row stands twice.
     fn batch(&mut self) -> Vec<Settlement> {
         let (mut batch, mut ids) = (Vec::new(), HashSet::new());
@@ -139,6 +146,7 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
                 .settle(&batch))
             {
                 Ok(settled) => {
+                    self.note(Ok(()));
                     self.backoff.reset();
                     self.acknowledge(&batch, &settled.into_iter().collect());
                     continue;
@@ -148,7 +156,7 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
             let fault = fault(&error);
             match (fault, batch.len()) {
                 (Fault::Connection | Fault::Busy, _) => {
-                    tracing::warn!("outcomes can't be recorded, trying again: {error}");
+                    self.note(Err(&error));
                     self.queue.extend(batch);
                     self.queue.extend(batches.into_iter().flatten());
                     return tokio::time::sleep(self.backoff.next()).await;

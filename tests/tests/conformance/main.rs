@@ -7,6 +7,7 @@ mod dead_letters;
 mod due_times;
 mod events;
 mod fences;
+mod health;
 mod isolation;
 mod leases;
 mod listener;
