@@ -62,7 +62,8 @@ pub use self::{
     migrate::{check, migrate},
     publish::{Enlist, Enlisted, Fate, Publication, Publish, Published, Publishing, Sqlx},
     relay::{
-        Counts, HasState, Health, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf, Trouble,
+        Counts, Died, HasState, Health, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf,
+        Trouble,
     },
     router::Router,
     stats::{RouteStats, Stats},

@@ -5,6 +5,7 @@ use std::{collections::HashSet, fmt, pin::Pin, sync::Arc, time::Duration};
 use super::{
     Relay, Served, Setup,
     connection::{Connection, call},
+    died::{Died, OnDeadLetter},
 };
 use uuid::Uuid;
 
@@ -23,6 +24,7 @@ pub struct RelayBuilder<S: 'static, G = NeedsState> {
     outbox: Outbox,
     config: Config,
     listener: Option<ListenerAddress>,
+    on_dead_letter: Option<OnDeadLetter>,
     state: G,
 }
 
@@ -195,6 +197,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
             outbox: Outbox::default(),
             config: Config::default(),
             listener: None,
+            on_dead_letter: None,
             state: NeedsState(()),
         }
     }
@@ -304,6 +307,18 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
+    /// Calls this for each message that the relay gives up, once it is a dead letter in the table: so that
+    /// somebody is told. A message that is redriven and given up again is told of again. What another
+    /// relay gives up, that one tells. If the process dies right after the database's acknowledgement,
+    /// nobody is told; [`Outbox::dead_letters`] has it all the same.
+    ///
+    /// It runs on a task of the relay's: hand the work on, to a channel for example. A panic in it is
+    /// logged. Default: none; each dead letter is logged as a warning.
+    pub fn on_dead_letter(mut self, tell: impl Fn(&Died) + Send + Sync + 'static) -> Self {
+        self.on_dead_letter = Some(OnDeadLetter::new(tell));
+        self
+    }
+
     /// The relay. Nothing is claimed before it is told to run.
     ///
     /// A router with a state needs [`state`](RelayBuilder::state) before; one without does not.
@@ -330,6 +345,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             outbox,
             config,
             listener,
+            on_dead_letter,
             state: before,
         } = self;
         let builder = RelayBuilder {
@@ -338,6 +354,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             outbox,
             config,
             listener,
+            on_dead_letter,
             state,
         };
         (builder, before)
@@ -387,6 +404,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             config: self.config,
             ears,
             vitals: Arc::default(),
+            on_dead_letter: self.on_dead_letter,
         };
         Ok(Relay {
             setup: Arc::new(setup),

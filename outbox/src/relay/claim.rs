@@ -278,7 +278,8 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             session.take_over(&claim, &retry, alone)
         })?;
         for id in &dead {
-            tracing::warn!(%id, topic = claim.route.topic, "dead letter: its last attempts ended without a word");
+            let reason = "its last attempts ended without a word";
+            self.run.died(*id, claim.route.topic, reason);
         }
         add(&self.run.tally.dead, dead.len());
         if waiting && !alone {

@@ -59,14 +59,11 @@ async fn deliver<S: Send + Sync + 'static>(
     drop(unsettled);
     match end {
         End::Verdict(verdict) => {
-            if let Verdict::Dead { text } = &verdict {
-                let topic = run.setup.routes[route].topic;
-                tracing::warn!(id = %id.0, topic, "dead letter: {text}");
-            }
             run.window.settling(id);
             // The settler outlives all deliveries; without it there is nobody to tell.
             let _ = run.outcomes.send(Settlement {
                 lease: id,
+                topic: run.setup.routes[route].topic,
                 verdict,
                 refusals: 0,
             });

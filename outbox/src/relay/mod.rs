@@ -9,6 +9,7 @@ mod builder;
 mod claim;
 mod connection;
 mod counts;
+mod died;
 mod dispatch;
 mod health;
 mod listen;
@@ -30,12 +31,14 @@ use uuid::Uuid;
 use self::{
     builder::Config,
     counts::Tally,
+    died::OnDeadLetter,
     health::{Running, Vitals},
     window::Window,
 };
 pub use self::{
     builder::{HasState, NeedsState, RelayBuilder, StateOf},
     counts::Counts,
+    died::Died,
     health::{Health, Trouble},
 };
 use crate::{
@@ -64,6 +67,7 @@ struct Setup<S: 'static> {
     /// Where it hears of commits.
     ears: Option<Arc<dyn Ears>>,
     vitals: Arc<Vitals>,
+    on_dead_letter: Option<OnDeadLetter>,
 }
 
 /// A route with what its handler's attribute and the builder say about it.

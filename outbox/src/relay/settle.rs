@@ -188,14 +188,23 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
 
     fn acknowledge(&self, batch: &[Settlement], settled: &HashSet<Uuid>) {
         let tally = &self.run.tally;
-        for Settlement { lease, verdict, .. } in batch {
+        for settlement in batch {
+            let Settlement {
+                lease,
+                topic,
+                verdict,
+                ..
+            } = settlement;
             if !settled.contains(&lease.0) {
                 self.run.lost(*lease);
             } else if self.run.window.remove(*lease) {
                 let counter = match verdict {
                     Verdict::Delivered | Verdict::Kept => &tally.delivered,
                     Verdict::Retry { .. } => &tally.retried,
-                    Verdict::Dead { .. } => &tally.dead,
+                    Verdict::Dead { text } => {
+                        self.run.died(lease.0, topic, text);
+                        &tally.dead
+                    }
                     Verdict::GiveBack { .. } => &tally.given_back,
                 };
                 add(counter, 1);

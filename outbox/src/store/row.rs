@@ -79,6 +79,7 @@ pub(crate) type LeaseId = (Uuid, Uuid);
 #[derive(Debug, Clone)]
 pub(crate) struct Settlement {
     pub(crate) lease: LeaseId,
+    pub(crate) topic: &'static str,
     pub(crate) verdict: Verdict,
     /// How often the database has refused it.
     pub(crate) refusals: u32,

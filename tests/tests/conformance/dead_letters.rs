@@ -1,10 +1,13 @@
 //! What an operator sees and does: statistics, dead letters, redrive.
 
-use std::time::SystemTime;
+use std::{
+    sync::{Arc, Mutex},
+    time::SystemTime,
+};
 
 use outbox::{HandlerError, Outbox, RouteStats};
 use outbox_tests::{
-    Db, Lab, each, eventually,
+    Call, Db, Lab, each, eventually,
     lab::{ERRAND, ERRANDS, Errand, TASK, TASKS, Task},
     on_every_database, relay,
     wait::{LONG, secs, within},
@@ -18,6 +21,7 @@ on_every_database![
     a_route_that_no_live_relay_serves_is_unrouted,
     the_oldest_due_message_has_an_age,
     dead_letters_are_listed_latest_first,
+    somebody_is_told_of_each_dead_letter,
     a_redriven_message_is_delivered_and_keeps_its_history,
     only_a_dead_row_can_be_redriven,
 ];
@@ -147,6 +151,62 @@ async fn dead_letters_are_listed_latest_first(db: Db) {
         let two = outbox.dead_letters(pool).limit(2).list().await.expect("lists");
         assert_eq!(two.iter().map(|letter| letter.id).collect::<Vec<_>>(), ids[..2]);
     });
+}
+
+async fn somebody_is_told_of_each_dead_letter(db: Db) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let lab = Lab::new(|call: Call| async move {
+        match call.number {
+            0 => Ok(()),
+            1 => Err(HandlerError::cancel("no use")),
+            _ => Err(HandlerError::retry("broken")),
+        }
+    });
+    let tell = {
+        let told = Arc::clone(&told);
+        move |died: &outbox::Died| {
+            told.lock().expect("nobody panicked").push(died.clone());
+            assert_ne!(died.reason, "no use", "what panics here is contained");
+        }
+    };
+    let relay = relay!(db, TASKS, lab; max_attempts(2), on_dead_letter(tell)).spawn();
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let task = Task {
+            name: "task".to_owned(),
+            number,
+        };
+        ids.push(db.publish(&task).await.id);
+    }
+    in_state(&db, ids[1], "dead").await;
+    in_state(&db, ids[2], "dead").await;
+    // One whose process died in its last attempt is dead at the claim.
+    let (token, lapsed) = (db.uuid(Uuid::new_v4()), db.ago(secs(1)));
+    let columns = [
+        ("state", "'processing'"),
+        ("attempts", "2"),
+        ("unsettled", "2"),
+        ("token", token.as_str()),
+        ("leased_until", lapsed.as_str()),
+    ];
+    ids.push(insert(&db, "lapsed", &columns).await);
+    let all = || async { told.lock().expect("nobody panicked").clone() };
+    let mut all = eventually(LONG, all, |all| all.len() == 3).await;
+    all.sort_by_key(|died| died.id);
+    let seen: Vec<_> = all
+        .iter()
+        .map(|died| (died.id, died.topic, died.reason.as_str()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (ids[1], TASK, "no use"),
+            (ids[2], TASK, "broken"),
+            (ids[3], TASK, "its last attempts ended without a word")
+        ],
+        "each once, and none that was delivered"
+    );
+    relay.shutdown().await.expect("stops");
 }
 
 async fn a_redriven_message_is_delivered_and_keeps_its_history(db: Db) {
