@@ -7,6 +7,7 @@ pub mod db;
 pub mod dialect;
 pub mod lab;
 pub mod proxy;
+pub mod trace;
 pub mod tx;
 pub mod wait;
 pub mod worker;

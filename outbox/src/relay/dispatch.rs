@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::{Run, backoff::random, counts::add, window::Lease};
@@ -145,7 +146,16 @@ async fn attempt<S: Send + Sync + 'static>(
                 text: storable(&undecodable.to_string()),
             });
         }
-        Ok(Ok(handler)) => handle(run, handler, lease, served.timeout, &cancellation).await,
+        Ok(Ok(handler)) => {
+            // What the handler says stands inside. Neither payload nor headers are told.
+            let span = tracing::info_span!(
+                "outbox.delivery",
+                id = %row.id, topic = served.route.topic, handler = served.handler, attempt
+            );
+            handle(run, handler, lease, served.timeout, &cancellation)
+                .instrument(span)
+                .await
+        }
     };
     let outcome = match end {
         Ended::Finished(outcome) => outcome,

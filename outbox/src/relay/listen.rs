@@ -4,7 +4,12 @@
 //! trusted any more is thrown away, and after each new one the relay looks for itself, since what was
 //! sent in between was heard by nobody.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -129,18 +134,20 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
     }
 
     async fn listen(&self, mut ear: Box<dyn Ear>) -> Ended {
+        let mut beat_at = Instant::now() + self.heartbeat;
         loop {
-            match tokio::time::timeout(self.heartbeat, ear.hear()).await {
+            // However much there is to hear: the server ends a session that is silent itself.
+            if beat_at <= Instant::now() {
+                if let Err(error) = self.answered("asking the listener", ear.beat()).await {
+                    return Ended::Lost(Some(error));
+                }
+                beat_at = Instant::now() + self.heartbeat;
+            }
+            match tokio::time::timeout_at(beat_at.into(), ear.hear()).await {
                 Ok(Ok(Heard::Wake)) => self.run.wake.notify_one(),
-                Ok(Ok(Heard::Test(_))) => {}
+                Ok(Ok(Heard::Test(_))) | Err(_) => {}
                 Ok(Ok(Heard::Lost)) => return Ended::Lost(None),
                 Ok(Err(error)) => return Ended::Lost(Some(error)),
-                // Nothing to hear: does the other side still answer?
-                Err(_) => {
-                    if let Err(error) = self.answered("asking the listener", ear.beat()).await {
-                        return Ended::Lost(Some(error));
-                    }
-                }
             }
         }
     }

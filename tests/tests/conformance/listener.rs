@@ -22,6 +22,7 @@ on_every_database! {
         a_batch_and_a_delayed_message_wake_as_well,
         a_redriven_message_wakes_as_well,
         a_terminated_listener_is_replaced_each_time,
+        a_busy_listener_is_not_taken_for_a_silent_one,
         a_message_committed_while_the_listener_is_away_is_found_when_it_is_back,
         a_listener_whose_connection_is_dead_is_replaced,
         a_deaf_listener_leaves_it_to_the_polls,
@@ -111,6 +112,28 @@ async fn a_terminated_listener_is_replaced_each_time(db: Db) {
         arrives(&db, &format!("meanwhile {n}")).await;
     }
     assert_eq!(seen.len(), 20, "one listener after the other");
+    relay.shutdown().await.expect("stops");
+}
+
+async fn a_busy_listener_is_not_taken_for_a_silent_one(db: Db) {
+    let lab = Lab::content();
+    // Three heartbeats, after which the server ends a silent session, are 300 ms.
+    let relay = relay!(db, TASKS, lab;
+        poll_interval(HARDLY_EVER), lease(millis(300)), listener(address(&db)))
+    .spawn();
+    arrives(&db, "heard").await;
+    let here = eventually(LONG, || listeners(&db), |pids| pids.len() == 1).await;
+    let begun = std::time::Instant::now();
+    let mut n = 0;
+    while begun.elapsed() < secs(2) {
+        arrives(&db, &format!("busy {n}")).await;
+        n += 1;
+    }
+    assert_eq!(
+        listeners(&db).await,
+        here,
+        "the same session after {n} messages"
+    );
     relay.shutdown().await.expect("stops");
 }
 

@@ -21,5 +21,6 @@ mod retries;
 mod settings;
 mod shutdown;
 mod support;
+mod tracing_spans;
 mod transactions;
 mod volume;

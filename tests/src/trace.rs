@@ -1,0 +1,146 @@
+//! What the relay says through `tracing` about the messages of a test.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Mutex, MutexGuard, Once, PoisonError},
+};
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt as _},
+    registry::LookupSpan,
+};
+use uuid::Uuid;
+
+/// A span that carries a watched id, or an event that does, or that stands inside such a span.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The span's name, or `event`.
+    pub name: String,
+    /// Its fields; an event's text is `message`.
+    pub fields: BTreeMap<String, String>,
+    /// For a span: whether it has ended.
+    pub closed: bool,
+}
+
+/// Records what is said about this message from now on.
+pub fn watch(id: Uuid) {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let subscriber = tracing_subscriber::registry().with(Recorder);
+        tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
+    });
+    watched().ids.insert(id.to_string());
+}
+
+/// What was said about this message.
+#[must_use]
+pub fn records(id: Uuid) -> Vec<Record> {
+    let watched = watched();
+    let of = watched.records.get(&id.to_string());
+    of.cloned().unwrap_or_default()
+}
+
+#[derive(Debug)]
+struct Watched {
+    ids: BTreeSet<String>,
+    records: BTreeMap<String, Vec<Record>>,
+}
+
+fn watched() -> MutexGuard<'static, Watched> {
+    static WATCHED: Mutex<Watched> = Mutex::new(Watched {
+        ids: BTreeSet::new(),
+        records: BTreeMap::new(),
+    });
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Recorder;
+
+/// A span's watched id and its place in the records; stands in the span's extensions.
+struct Place {
+    id: String,
+    at: usize,
+}
+
+#[derive(Default)]
+struct Fields(BTreeMap<String, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+fn add(id: &str, name: &str, fields: Fields) -> usize {
+    let mut watched = watched();
+    let records = watched.records.entry(id.to_owned()).or_default();
+    records.push(Record {
+        name: name.to_owned(),
+        fields: fields.0,
+        closed: false,
+    });
+    records.len() - 1
+}
+
+fn is_watched(id: Option<&String>) -> bool {
+    id.is_some_and(|id| watched().ids.contains(id))
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
+    fn enabled(&self, _: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        true
+    }
+
+    fn on_new_span(&self, attrs: &span::Attributes<'_>, span: &span::Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attrs.record(&mut fields);
+        let id = fields.0.get("id").cloned();
+        if let (true, Some(id), Some(span)) = (is_watched(id.as_ref()), id, context.span(span)) {
+            let at = add(&id, attrs.metadata().name(), fields);
+            span.extensions_mut().insert(Place { id, at });
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let around = context.event_scope(event).and_then(|mut scope| {
+            scope.find_map(|span| {
+                span.extensions()
+                    .get::<Place>()
+                    .map(|place| place.id.clone())
+            })
+        });
+        if let Some(id) = around {
+            fields.0.insert("inside".to_owned(), id.clone());
+            add(&id, "event", fields);
+        } else if let Some(id) = fields.0.get("id").cloned()
+            && is_watched(Some(&id))
+        {
+            add(&id, "event", fields);
+        }
+    }
+
+    fn on_close(&self, span: span::Id, context: Context<'_, S>) {
+        let Some(span) = context.span(&span) else {
+            return;
+        };
+        if let Some(Place { id, at }) = span.extensions().get() {
+            let mut watched = watched();
+            if let Some(record) = watched.records.get_mut(id).and_then(|all| all.get_mut(*at)) {
+                record.closed = true;
+            }
+        }
+    }
+}
