@@ -378,6 +378,8 @@ pub fn handler(args: TokenStream, item: TokenStream) -> TokenStream {
 ///   joined by `..ROUTES`.
 /// * *the state `App` does not hand out a `Mailer`*: a handler asks for `State<Mailer>`. Give the state a field of that
 ///   type and derive `outbox::FromRef` for it.
+/// * `E0659`, *`audit` is ambiguous*: a dependency has the handler's name. List it by its path:
+///   `self::audit`.
 /// * `E0308`, *expected `Router<App>`, found `Router<Other>`*: the joined router has another state. So
 ///   does *expected `Entry<App>`, found `Entry<Other>`* of a handler, where an argument of its own making
 ///   implements `FromDelivery` for one state only.

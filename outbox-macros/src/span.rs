@@ -9,7 +9,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
-use syn::{Visibility, spanned::Spanned as _};
+use syn::{Path, Visibility, spanned::Spanned as _};
 
 /// The location of `span` in the context of our expansion.
 pub(crate) fn emitted(span: Span) -> Span {
@@ -73,6 +73,23 @@ pub(crate) fn ours(name: &str) -> Ident {
 /// edition and the lints on naming leave it alone.
 pub(crate) fn visible(ident: &Ident) -> Ident {
     Ident::new_raw(&unraw(ident), ident.span().resolved_at(Span::call_site()))
+}
+
+/// The path of an item, for an import. A lone name would be taken for the user's local variable of that
+/// name, which an import can't refer to. In our own context it is none: variables are hygienic, items
+/// are not. It is raw, since our edition may have keywords that the user's has not.
+pub(crate) fn item(path: &Path) -> TokenStream {
+    match path.get_ident() {
+        Some(name) if !is_keyword(name) => {
+            Ident::new_raw(&unraw(name), emitted(name.span())).into_token_stream()
+        }
+        _ => path.to_token_stream(),
+    }
+}
+
+/// Whether it is one of the words that can't be a name, raw or not.
+pub(crate) fn is_keyword(name: &Ident) -> bool {
+    ["self", "Self", "super", "crate", "$crate"].contains(&&*name.to_string())
 }
 
 /// The name without `r#`.

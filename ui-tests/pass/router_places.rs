@@ -60,6 +60,19 @@ static CONDITIONAL: Router<App> = outbox::router![
 // One path under two conditions.
 static EITHER: Router = outbox::router![#[cfg(any())] ship, #[cfg(all())] ship];
 
+// A local variable of a handler's name is not in its way.
+fn beside_variables(ship: u8) -> Router<App> {
+    let bill = ship;
+    let _ = bill;
+    use billing::bill;
+    let within = |charge: u8| {
+        let _ = charge;
+        outbox::router![ship]
+    };
+    let _: Router<App> = within(1);
+    outbox::router![ship, bill]
+}
+
 fn takes<S>(_: &Router<S>) {}
 
 fn generic<S>() -> Router<S> {
@@ -80,6 +93,7 @@ fn main() {
     let local: Router<App> = outbox::router![ship, ..CONST_OF_BILLING];
     takes(&local);
     takes(&generic::<u8>());
+    takes(&beside_variables(1));
     takes(&[STATIC, CONST, NESTED, CONDITIONAL][0]);
     takes(&[EMPTY, EITHER, billing::FOR_ANY][0]);
     // Where nothing says otherwise, the item of a function's body is as good as that of a module.

@@ -14,7 +14,7 @@ use crate::{
     duration,
     errors::Errors,
     krate::Krate,
-    span::invocation,
+    span::{invocation, is_keyword},
     topic_arg::Topic,
 };
 
@@ -117,12 +117,9 @@ fn backoff(arg: &Arg) -> syn::Result<(Duration, Duration)> {
 fn name(arg: &Arg) -> syn::Result<Ident> {
     const FORM: &str = "name = SendReceipt";
     let path = arg.path(FORM)?;
-    // The four words that can't be a name, raw or not.
-    let is_name =
-        |ident: &&Ident| !["self", "Self", "super", "crate"].contains(&&*ident.to_string());
     path.path
         .get_ident()
-        .filter(is_name)
+        .filter(|name| !is_keyword(name))
         .cloned()
         .ok_or_else(|| syn::Error::new_spanned(path, format!("`name` takes one name: `{FORM}`")))
 }

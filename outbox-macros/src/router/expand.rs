@@ -121,8 +121,9 @@ impl Line {
         }
         let [imported, alias] =
             ["OutboxImported", "OutboxHandler"].map(|name| Ident::new(&format!("{name}{n}"), span));
+        let item = span::item(path);
         Self {
-            import: quote_spanned!(span=> #cfg use #path as #imported;),
+            import: quote_spanned!(span=> #cfg use #item as #imported;),
             fallback: quote_spanned!(span=> #cfg pub(super) type #imported = #private::NotAHandler;),
             alias: quote_spanned!(span=> #cfg type #alias = <#imported as #private::Handler>::This;),
             part: quote_spanned!(span=> #cfg #private::Part::handler(#n, #private::promise::<#alias>())),
