@@ -83,7 +83,11 @@ impl Args {
                     repair(&name, valid)
                 ),
             );
-        } else if self.given.iter().any(|earlier| earlier.name == arg.name) {
+        } else if self
+            .given
+            .iter()
+            .any(|earlier| unraw(&earlier.name) == name)
+        {
             errors.at(&arg.name, format!("`{name}` is given twice; remove one"));
         } else {
             self.given.push(arg);
@@ -97,7 +101,7 @@ impl Args {
 
     /// Takes the argument of this name out.
     pub(crate) fn take(&mut self, name: &str) -> Option<Arg> {
-        let at = self.given.iter().position(|arg| arg.name == name)?;
+        let at = self.given.iter().position(|arg| unraw(&arg.name) == name)?;
         Some(self.given.swap_remove(at))
     }
 }

@@ -1,8 +1,8 @@
 //! What a message and an event have in common: both can be published.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
-use syn::{Generics, Visibility};
+use syn::{Generics, Lifetime, Visibility};
 
 use crate::{
     krate::Krate,
@@ -63,10 +63,20 @@ impl Publish<'_> {
         let (krate, private) = (krate.at(span), krate.private(span));
         let (impl_generics, type_generics, _) = generics.split_for_impl();
         let [tx, messages] = ["tx", "messages"].map(ours);
+        // Short names are for readers of the documentation; a generic type may have them itself.
+        let [short, prefix] = if generics.params.is_empty() {
+            ["", ""]
+        } else {
+            ["outbox_", "Outbox"]
+        };
+        let [via, of_tx, of_messages] =
+            ["Via", "Tx", "Messages"].map(|name| ours(&format!("{prefix}{name}")));
+        let [of_outbox, of_message] = ["outbox", "message"]
+            .map(|name| Lifetime::new(&format!("'{short}{name}"), Span::mixed_site()));
         let vis = span::visibility(vis);
         // What has no parameters lives as long as any reference to it.
         let outlives =
-            (!generics.params.is_empty()).then(|| quote_spanned!(span=> where Self: 'message));
+            (!generics.params.is_empty()).then(|| quote_spanned!(span=> where Self: #of_message));
         quote_spanned! {span=>
             #allow
             impl #impl_generics #ident #type_generics #bounds {
@@ -75,10 +85,10 @@ impl Publish<'_> {
                 /// # Errors
                 ///
                 /// See `outbox::Outbox::publish`.
-                #vis fn publish<'outbox, Via, Tx: #krate::Enlist<Via> + ?#private::Sized>(
+                #vis fn publish<#of_outbox, #via, #of_tx: #krate::Enlist<#via> + ?#private::Sized>(
                     &self,
-                    #tx: &'outbox mut Tx,
-                ) -> #private::Publishing<'outbox, #krate::Published> {
+                    #tx: &#of_outbox mut #of_tx,
+                ) -> #private::Publishing<#of_outbox, #krate::Published> {
                     <Self as #krate::Publish>::publish(self, #tx)
                 }
 
@@ -93,15 +103,15 @@ impl Publish<'_> {
                 ///
                 /// See `outbox::Outbox::publish`. Nothing is sent to the database if one of them is invalid.
                 #vis fn publish_all<
-                    'outbox,
-                    'message,
-                    Via,
-                    Messages: #private::IntoIterator<Item = &'message Self>,
-                    Tx: #krate::Enlist<Via> + ?#private::Sized,
+                    #of_outbox,
+                    #of_message,
+                    #via,
+                    #of_messages: #private::IntoIterator<Item = &#of_message Self>,
+                    #of_tx: #krate::Enlist<#via> + ?#private::Sized,
                 >(
-                    #messages: Messages,
-                    #tx: &'outbox mut Tx,
-                ) -> #private::Publishing<'outbox, #private::Vec<#krate::Published>> #outlives {
+                    #messages: #of_messages,
+                    #tx: &#of_outbox mut #of_tx,
+                ) -> #private::Publishing<#of_outbox, #private::Vec<#krate::Published>> #outlives {
                     <Self as #krate::Publish>::publish_all(#messages, #tx)
                 }
             }

@@ -418,7 +418,10 @@ impl Text {
     }
 
     const fn and_advice(self, first: Promise, second: Promise) -> Self {
-        if same(first.name, second.name) && same(first.at, second.at) {
+        if same(first.name, second.name)
+            && same(first.at, second.at)
+            && same(first.message, second.message)
+        {
             return self.and(
                 "\nboth are the same handler, by two ways into this router: list it, or join its router",
             );

@@ -57,6 +57,14 @@ impl Publish for Inner {
 #[derive(outbox::Event)]
 enum Nothing {}
 
+// Parameters by the names of ours.
+#[derive(outbox::Event)]
+enum Names<'outbox, 'message, Via: Publish, Tx: Publish, Messages: Publish> {
+    A(&'outbox Via),
+    B(&'message Tx),
+    C(Messages),
+}
+
 // By value, by reference, mixed with options; through any handle on the transaction.
 async fn publish(event: OrderEvent, events: Vec<OrderEvent>, tx: &mut sqlx::PgTransaction<'_>) -> Result<(), outbox::Error> {
     event.publish(tx).await?;
@@ -78,6 +86,7 @@ async fn publish(event: OrderEvent, events: Vec<OrderEvent>, tx: &mut sqlx::PgTr
 
 fn main() {
     let _ = publish;
+    let _ = Names::<OrderPlaced, OrderPlaced, _>::C(OrderCancelled).publication();
     let topic = |event: &dyn Publish| format!("{:?}", event.publication());
     assert!(topic(&OrderEvent::Placed(OrderPlaced { order: 1 })).contains("orders.placed"));
     assert!(topic(&OrderEvent::Cancelled { message: OrderCancelled }).contains("orders.cancelled"));

@@ -94,6 +94,18 @@ mod private {
     pub const ROUTES: outbox::Router = outbox::router![handles_private, takes_a_delivery];
 }
 
+// Types by names that an expansion is tempted to use.
+#[outbox::message(topic = "payload")]
+struct OutboxPayload;
+
+#[derive(Clone)]
+struct OutboxState;
+
+#[outbox::handler]
+async fn of_names(_: OutboxPayload, _: State<OutboxState>) {}
+
+static OF_NAMES: Router<OutboxState> = outbox::router![of_names];
+
 // The type may come by an alias.
 #[outbox::message(topic = "aliased")]
 struct Aliased;
@@ -140,7 +152,7 @@ async fn functions_stay_callable() {
 }
 
 fn main() {
-    let _ = functions_stay_callable();
+    let _ = (functions_stay_callable(), OF_NAMES);
     let names = format!("{ROUTER:?}");
     for name in ["\"type\"", "\"gen\"", "\"self_\"", "\"h\""] {
         assert!(names.contains(name), "no {name} in {names}");

@@ -23,7 +23,7 @@ pub(super) fn expand(handler: &Handler, sound: bool) -> TokenStream {
     let span = emitted(function.span());
     let name = unraw(function);
     let docs = format!("What a router lists to have `{name}` called.");
-    let payload = ours("OutboxPayload");
+    let payload = ours("OutboxPayloadOfTheHandler");
     let private = krate.private(span);
     let vis = span::visibility(vis);
     let items = if sound {
@@ -63,7 +63,7 @@ fn impls(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     let promise = promise(handler, payload, private);
     let policy = policy(&handler.policy, private);
     let start = start(handler, payload, private);
-    let state = ours("OutboxState");
+    let state = ours("OutboxStateOfTheRouter");
     let bounds = rest.iter().map(|argument| {
         let (ty, span) = (&argument.ty, over(&argument.ty));
         let krate = krate.at(span);
@@ -111,7 +111,7 @@ fn stubs(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
     } = handler;
     let span = emitted(function.span());
     let name = unraw(function);
-    let state = ours("OutboxState");
+    let state = ours("OutboxStateOfTheRouter");
     let [row, delivery, of_state] = ["outbox_row", "outbox_delivery", "outbox_state"].map(ours);
     quote_spanned! {span=>
         impl #private::Handler for #marker {
@@ -180,7 +180,7 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
         ..
     } = handler;
     let span = emitted(function.span());
-    let state = ours("OutboxState");
+    let state = ours("OutboxStateOfTheRouter");
     let [row, delivery, of_state, message] = [
         "outbox_row",
         "outbox_delivery",

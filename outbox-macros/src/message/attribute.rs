@@ -41,12 +41,47 @@ pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
     }
     let carrier = ours(CARRIER);
     let private = krate.private(span);
-    quote_spanned! {span=>
+    let (first, rest) = split(item, &input.attrs);
+    let ours = quote_spanned! {span=>
         #serde
         #[derive(#private::Message)]
         #[outbox(#carrier(#args))]
-        #item
-    }
+    };
+    quote!(#first #ours #rest)
+}
+
+/// Attributes that are no macros, or that our derives have to stand above.
+const INERT: &[&str] = &[
+    "allow",
+    "cfg",
+    "cfg_attr",
+    "deny",
+    "deprecated",
+    "derive",
+    "doc",
+    "expect",
+    "forbid",
+    "garde",
+    "must_use",
+    "non_exhaustive",
+    "outbox",
+    "repr",
+    "serde",
+    "warn",
+];
+
+/// Splits the item behind its last attribute that may be a macro: such a one may change what our
+/// derives have to see, as `serde_as` does, and so has to be expanded before them.
+fn split(item: TokenStream, attrs: &[Attribute]) -> (TokenStream, TokenStream) {
+    let inert = |attr: &Attribute| INERT.iter().any(|known| attr.path().is_ident(known));
+    let macros = attrs
+        .iter()
+        .rposition(|attr| !inert(attr))
+        .map_or(0, |at| at + 1);
+    // Each attribute is a `#` and its brackets.
+    let mut tokens = item.into_iter();
+    let first = tokens.by_ref().take(2 * macros).collect();
+    (first, tokens.collect())
 }
 
 /// The serde derives that the item does not have itself. Derives above our attribute are already

@@ -4,6 +4,7 @@
 
 mod broken_body;
 mod budget;
+mod order;
 mod qualified;
 mod samples;
 mod snapshots;

@@ -24,7 +24,7 @@ use crate::{decode::Undecodable, promise::Promise};
 /// that is less visible than itself.
 #[diagnostic::on_unimplemented(
     message = "not an outbox handler",
-    label = "this is not a handler",
+    label = "this is not a handler, or not found",
     note = "annotate the function with `#[outbox::handler]`",
     note = "another router is joined with two dots: `router![..billing::ROUTES]`"
 )]
@@ -41,7 +41,7 @@ pub trait Handler: Send + Sync + 'static {
 /// A handler that a router with state `S` can call; implemented together with [`Handler`].
 #[diagnostic::on_unimplemented(
     message = "not an outbox handler",
-    label = "this is not a handler",
+    label = "this is not a handler, or not found",
     note = "annotate the function with `#[outbox::handler]`",
     note = "another router is joined with two dots: `router![..billing::ROUTES]`"
 )]
