@@ -237,8 +237,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
-    /// How long one attempt may run; From 1 ms to 30 days.
-    /// `#[outbox::handler(timeout = ..)]` wins. Default: 5 min.
+    /// How long one attempt may run, from 1 ms to 30 days. `#[outbox::handler(timeout = ..)]` wins.
+    /// Default: 5 min.
     pub fn handler_timeout(mut self, timeout: Duration) -> Self {
         self.config.handler_timeout = timeout;
         self
@@ -254,8 +254,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// The delay after the first failed attempt, which doubles with each further one, and its cap.
-    /// Both from
-    /// 1 ms to 30 days, the base not above the cap. `#[outbox::handler(backoff = ..)]` wins.
+    /// Both from 1 ms to 30 days, the base not above the cap. `#[outbox::handler(backoff = ..)]` wins.
     /// Default: 1 s and 300 s.
     pub fn backoff(mut self, base: Duration, cap: Duration) -> Self {
         (self.config.retry.base, self.config.retry.cap) = (base, cap);
@@ -300,8 +299,11 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     /// at the next poll: a URL such as `postgres://user@host/database`, or `PgConnectOptions`. It has to
     /// be the database itself, not a pooler in front of it; a listener that hears nothing is noticed
     /// and logged. It holds one more connection. Whatever happens to it, messages wait for no longer
-    /// than a poll. Postgres only: on SQLite a relay notices commits by itself. Default: none, the
-    /// relay only polls.
+    /// than a poll. After a third of the lease, at most 10 s, it is asked whether it still lives, and one
+    /// that does not answer within `store_timeout` is replaced. Default: none, the relay only polls.
+    ///
+    /// Postgres only: on SQLite a relay notices commits by itself, and `build` refuses a listener, as it
+    /// refuses an address that is none.
     pub fn listener(mut self, address: impl Into<ListenerAddress>) -> Self {
         self.listener = Some(address.into());
         self
@@ -325,8 +327,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     ///
     /// # Errors
     ///
-    /// [`Error::is_config`] for a setting out of its range; [`Error::is_connection`] or
-    /// [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the
+    /// [`Error::is_config`] for a setting out of its range, and for a listener's address that is none or
+    /// not Postgres's; [`Error::is_connection`] or [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the
     /// tables are missing, or not of a version that this build can use.
     // Boxed, so that one mistake at the call prints one error.
     pub fn build(self) -> Pin<Box<dyn Future<Output = Result<Relay<S>, Error>> + Send>>
