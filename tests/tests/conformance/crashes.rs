@@ -11,7 +11,7 @@ use outbox_tests::{
 };
 use uuid::Uuid;
 
-use crate::support::{all_delivered, delivered, in_state, insert, row, until};
+use crate::support::{all_delivered, delivered, in_state, insert_lapsed, row, until};
 
 on_every_database![
     a_killed_handler_is_delivered_again,
@@ -149,17 +149,8 @@ async fn a_poison_takes_no_neighbour_with_it(db: Db) {
 }
 
 async fn a_suspect_runs_alone(db: Db) {
-    let token = db.uuid(Uuid::new_v4());
-    let lapsed = db.ago(secs(1));
-    let columns = [
-        ("state", "'processing'"),
-        ("attempts", "2"),
-        ("unsettled", "2"),
-        ("token", token.as_str()),
-        ("leased_until", lapsed.as_str()),
-    ];
     for n in 0..3 {
-        insert(&db, &format!("suspect {n}"), &columns).await;
+        insert_lapsed(&db, &format!("suspect {n}")).await;
     }
     for n in 0..20 {
         db.publish(&Task {
@@ -279,16 +270,8 @@ async fn attempts_survive_a_restart(db: Db) {
 
 /// Rows whose relays died twice: they have to run alone.
 async fn insert_suspects(db: &Db, n: usize) {
-    let (token, lapsed) = (db.uuid(Uuid::new_v4()), db.ago(secs(1)));
     for _ in 0..n {
-        let columns = [
-            ("state", "'processing'"),
-            ("unsettled", "2"),
-            ("attempts", "2"),
-            ("token", token.as_str()),
-            ("leased_until", lapsed.as_str()),
-        ];
-        insert(db, "suspect", &columns).await;
+        insert_lapsed(db, "suspect").await;
     }
 }
 

@@ -14,7 +14,7 @@ use outbox_tests::{
 };
 use uuid::Uuid;
 
-use crate::support::{delivered, in_state, insert, row};
+use crate::support::{delivered, in_state, insert, insert_lapsed, row};
 
 on_every_database![
     stats_count_each_route_and_state,
@@ -181,15 +181,7 @@ async fn somebody_is_told_of_each_dead_letter(db: Db) {
     in_state(&db, ids[1], "dead").await;
     in_state(&db, ids[2], "dead").await;
     // One whose process died in its last attempt is dead at the claim.
-    let (token, lapsed) = (db.uuid(Uuid::new_v4()), db.ago(secs(1)));
-    let columns = [
-        ("state", "'processing'"),
-        ("attempts", "2"),
-        ("unsettled", "2"),
-        ("token", token.as_str()),
-        ("leased_until", lapsed.as_str()),
-    ];
-    ids.push(insert(&db, "lapsed", &columns).await);
+    ids.push(insert_lapsed(&db, "lapsed").await);
     let all = || async { told.lock().expect("nobody panicked").clone() };
     let mut all = eventually(LONG, all, |all| all.len() == 3).await;
     all.sort_by_key(|died| died.id);

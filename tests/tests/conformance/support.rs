@@ -1,6 +1,9 @@
 //! Waits that many tests share.
 
-use outbox_tests::{Db, Row, eventually, wait::LONG};
+use outbox_tests::{
+    Db, Row, eventually,
+    wait::{LONG, secs},
+};
 use uuid::Uuid;
 
 /// Waits until the row is gone, as a delivered one is.
@@ -32,6 +35,19 @@ pub(crate) async fn until(db: &Db, id: Uuid, condition: impl Fn(&Row) -> bool) -
 /// The row, which must be there.
 pub(crate) async fn row(db: &Db, id: Uuid) -> Row {
     db.row(id).await.expect("the row is there")
+}
+
+/// Inserts a task whose last two claims ended without a word.
+pub(crate) async fn insert_lapsed(db: &Db, name: &str) -> Uuid {
+    let (token, lapsed) = (db.uuid(Uuid::new_v4()), db.ago(secs(1)));
+    let columns = [
+        ("state", "'processing'"),
+        ("attempts", "2"),
+        ("unsettled", "2"),
+        ("token", token.as_str()),
+        ("leased_until", lapsed.as_str()),
+    ];
+    insert(db, name, &columns).await
 }
 
 /// Inserts a task by plain SQL, with these columns beside `topic` and `payload`; its id.
