@@ -184,6 +184,13 @@ impl fmt::Display for Error {
                     "{doing}: {source}; if that is the outbox's table, run `outbox::migrate(&pool)` first"
                 )
             }
+            Kind::Database { doing, source } if crate::store::is_mixed_up(source) => {
+                write!(
+                    f,
+                    "{doing}: {source}; if a pooler such as PgBouncer stands before the database, \
+                     use an outbox of `Outbox::builder().pooler(true)`"
+                )
+            }
             kind => kind.fmt(f),
         }
     }

@@ -24,9 +24,8 @@ use crate::{
     store::{Ear, Ears, Heard},
 };
 
-/// How long a listener that hears nothing of its own test is left alone: what is between, such as a
-/// pooler, will not change soon.
-const DEAF: Duration = Duration::from_secs(60);
+/// How long a listener in the wrong place is left alone: that will not change soon.
+const WRONG_PLACE: Duration = Duration::from_secs(60);
 
 /// Listens until the relay stops.
 pub(super) async fn run<S: Send + Sync + 'static>(
@@ -57,6 +56,8 @@ const LISTENING: &str = "listening for commits";
 enum Ended {
     /// It never heard its own test.
     Deaf,
+    /// A pooler shares out what it would listen on.
+    Pooled,
     Lost(Option<Error>),
 }
 
@@ -66,7 +67,11 @@ impl fmt::Display for Ended {
         match self {
             Self::Deaf => f.write_str(
                 "the listener does not hear what is notified in the relay's database; \
-                 give `listener(..)` the direct address of that database, not that of a pooler",
+                 give `listener(..)` the direct address of that database",
+            ),
+            Self::Pooled => f.write_str(
+                "there is a pooler where the listener would listen; \
+                 give `listener(..)` the direct address of the relay's database",
             ),
             Self::Lost(Some(error)) => write!(f, "the listener was lost: {error}"),
             Self::Lost(None) => f.write_str("the listener's connection was lost"),
@@ -89,7 +94,7 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
             };
             vitals.note(LISTENING, Err(&ended));
             let pause = match ended {
-                Ended::Deaf => DEAF,
+                Ended::Deaf | Ended::Pooled => WRONG_PLACE,
                 Ended::Lost(_) => backoff.next(),
             };
             tokio::time::sleep(pause).await;
@@ -103,7 +108,8 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
         let mut ear = self
             .answered("listening for messages", open)
             .await
-            .map_err(lost)?;
+            .map_err(lost)?
+            .ok_or(Ended::Pooled)?;
         let test = Uuid::new_v4();
         let mut connection = Connection::new(Arc::clone(&self.run.setup.store), self.timeout);
         let sent = call!(connection, "testing the listener", |session| session
@@ -125,9 +131,6 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
             Ok(Err(error)) => return Err(lost(error)),
             Err(_) => return Err(Ended::Deaf),
         }
-        self.answered("listening for messages", ear.settle_in())
-            .await
-            .map_err(lost)?;
         // What was committed before it listened.
         self.run.wake.notify_one();
         Ok(ear)

@@ -81,6 +81,13 @@ pub(crate) fn is_missing_table(error: &Driver) -> bool {
     }
 }
 
+/// A prepared statement is there already, or is not there: what a session looks like that several
+/// clients take turns on.
+pub(crate) fn is_mixed_up(error: &Driver) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| matches!(&*code, "42P05" | "26000"))
+}
+
 /// The server can't be reached, refuses connections or ended this one.
 pub(crate) fn is_connection(error: &Driver) -> bool {
     match error {

@@ -26,7 +26,9 @@ use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
 pub(crate) use self::{
-    fault::{Fault, fault, is_connection, is_missing_table, is_read_only, is_retryable},
+    fault::{
+        Fault, fault, is_connection, is_missing_table, is_mixed_up, is_read_only, is_retryable,
+    },
     migrate::{Version, compatible},
     row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
     table::Table,
@@ -130,18 +132,15 @@ pub(crate) trait Session: Send + Sync {
 
 /// Makes listeners.
 pub(crate) trait Ears: Send + Sync {
-    /// A new one, on a new connection. `silence` is how long it may be silent before it counts as gone.
-    fn open(&self, silence: Duration) -> BoxFuture<'_, Result<Box<dyn Ear>, Error>>;
+    /// A new one, on a new connection; none if that connection has no session of its own to listen on.
+    /// Once this side is silent for as long as `silence`, the server ends the session by itself.
+    fn open(&self, silence: Duration) -> BoxFuture<'_, Result<Option<Box<dyn Ear>>, Error>>;
 }
 
 /// A connection that hears of commits. After an error it is of no more use.
 pub(crate) trait Ear: Send {
     /// Waits for the next thing to hear. Safe to cancel.
     fn hear(&mut self) -> BoxFuture<'_, Result<Heard, Error>>;
-
-    /// Makes the server end the session by itself once this side is silent for too long. Called when
-    /// the connection has proved to be a direct one, since the setting stays with it.
-    fn settle_in(&mut self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Asks whether the other side is still there.
     fn beat(&mut self) -> BoxFuture<'_, Result<(), Error>>;

@@ -7,6 +7,7 @@ use sqlx::{
     PgPool,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
+use uuid::Uuid;
 
 use super::super::{Ear, Ears, Heard, Table};
 use crate::{Error, Outbox, error::Doing as _};
@@ -53,9 +54,11 @@ impl Waking {
 }
 
 /// The payload by which a listener recognises its own test.
-pub(super) fn test_payload(test: uuid::Uuid) -> String {
+pub(super) fn test_payload(test: Uuid) -> String {
     format!("test {test}")
 }
+
+const DOING: &str = "listening for messages";
 
 /// Where to listen.
 pub(super) struct Listening {
@@ -64,18 +67,35 @@ pub(super) struct Listening {
 }
 
 impl Ears for Listening {
-    fn open(&self, silence: Duration) -> BoxFuture<'_, Result<Box<dyn Ear>, Error>> {
+    fn open(&self, silence: Duration) -> BoxFuture<'_, Result<Option<Box<dyn Ear>>, Error>> {
         Box::pin(async move {
-            const DOING: &str = "listening for messages";
+            // Should this side be stopped or cut off, the server itself ends the session.
+            let silence = silence.as_millis().max(1).to_string();
+            // A LISTEN through a pooler stays with the pooler's session: nobody hears it, and what is
+            // notified bursts in on whoever uses that session then. A pooler refuses settings of a
+            // session, or forgets them.
+            let mark = Uuid::new_v4().to_string();
+            let options = self.options.clone().application_name("outbox listener");
+            let options = options.options([
+                ("idle_session_timeout", &silence),
+                ("tcp_user_timeout", &silence),
+                (MARK, &mark),
+            ]);
             // sqlx's listener takes a connection out of a pool; this one holds no other.
             let pool = PgPoolOptions::new()
                 .max_connections(1)
                 .max_lifetime(None)
                 .idle_timeout(None)
-                .connect_with(self.options.clone().application_name("outbox listener"))
-                .await
-                .doing(DOING)?;
+                .connect_with(options)
+                .await;
+            let pool = match pool {
+                Err(error) if refuses_settings(&error) => return Ok(None),
+                connected => connected.doing(DOING)?,
+            };
             let mut listener = PgListener::connect_with(&pool).await.doing(DOING)?;
+            if marked(&mut listener).await.doing(DOING)?.as_deref() != Some(&*mark) {
+                return Ok(None);
+            }
             // What is sent while it reconnects is lost, so that a new one is made instead: the relay
             // has to look for itself after each LISTEN.
             listener.eager_reconnect(false);
@@ -83,30 +103,40 @@ impl Ears for Listening {
             let hearing = Hearing {
                 listener,
                 _pool: pool,
-                silence,
             };
-            Ok(Box::new(hearing) as Box<dyn Ear>)
+            Ok(Some(Box::new(hearing) as Box<dyn Ear>))
         })
     }
+}
+
+/// A setting by which a session is known again.
+const MARK: &str = "outbox.listener";
+
+async fn marked(session: &mut PgListener) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar("SELECT current_setting('outbox.listener', true)")
+        .persistent(false)
+        .fetch_one(session)
+        .await
+}
+
+/// As PgBouncer does, with the code of a protocol violation.
+fn refuses_settings(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| {
+        error.code().as_deref() == Some("08P01") && error.message().contains("startup parameter")
+    })
 }
 
 struct Hearing {
     listener: PgListener,
     /// The listener's connection belongs to it.
     _pool: PgPool,
-    silence: Duration,
 }
 
 impl Ear for Hearing {
     fn hear(&mut self) -> BoxFuture<'_, Result<Heard, Error>> {
         Box::pin(async move {
             loop {
-                match self
-                    .listener
-                    .try_recv()
-                    .await
-                    .doing("listening for messages")?
-                {
+                match self.listener.try_recv().await.doing(DOING)? {
                     None => return Ok(Heard::Lost),
                     Some(note) => match note.payload().strip_prefix("test ") {
                         None => return Ok(Heard::Wake),
@@ -122,27 +152,13 @@ impl Ear for Hearing {
         })
     }
 
-    fn settle_in(&mut self) -> BoxFuture<'_, Result<(), Error>> {
-        let silence = self.silence.as_millis().max(1);
-        Box::pin(async move {
-            // Should this side be stopped or cut off, the server itself ends the session.
-            let sql =
-                format!("SET idle_session_timeout = {silence}; SET tcp_user_timeout = {silence}");
-            sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
-                .execute(&mut self.listener)
-                .await
-                .doing("listening for messages")?;
-            Ok(())
-        })
-    }
-
     fn beat(&mut self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             sqlx::query("SELECT 1")
                 .persistent(false)
                 .execute(&mut self.listener)
                 .await
-                .doing("listening for messages")?;
+                .doing(DOING)?;
             Ok(())
         })
     }
