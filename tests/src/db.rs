@@ -2,7 +2,7 @@
 
 use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
-use outbox::{Outbox, Publish, Published};
+use outbox::{Outbox, OutboxBuilder, Publish, Published};
 use serde_json::Value;
 use sqlx::{
     AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _, SqlitePool,
@@ -28,6 +28,10 @@ pub enum Db {
 pub struct PostgresDb {
     /// The application's pool.
     pub pool: PgPool,
+    /// The test's own way to the database.
+    direct: PgPool,
+    /// The application's pool goes through a pooler in transaction mode.
+    pooled: bool,
     server: String,
     name: String,
 }
@@ -41,24 +45,22 @@ pub struct SqliteDb {
     folder: Option<Arc<tempfile::TempDir>>,
 }
 
+/// Stands before the address of a database that is used through a pooler.
+const POOLED: &str = "pooled+";
+
 /// How many connections the application's pool may have.
 pub const POOL: u32 = 5;
 
 impl Db {
     /// A fresh Postgres database, copied from one that this process has migrated.
     pub async fn postgres() -> Self {
-        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-        let template = TEMPLATE
-            .get_or_init(|| async {
-                let db = PostgresDb::create(None).await;
-                outbox::migrate(&db.pool)
-                    .await
-                    .expect("the template is migrated");
-                db.pool.close().await;
-                db.name
-            })
-            .await;
-        Self::Postgres(PostgresDb::create(Some(template)).await)
+        Self::Postgres(PostgresDb::fresh().await)
+    }
+
+    /// A fresh Postgres database, whose outbox and relays go through a pooler. What the test itself
+    /// asks does not.
+    pub async fn pooler() -> Self {
+        Self::Postgres(PostgresDb::fresh().await.through_the_pooler())
     }
 
     /// A fresh SQLite file.
@@ -70,16 +72,65 @@ impl Db {
         Self::Sqlite(db)
     }
 
+    /// The outbox of this database: the default one, unless there is a pooler to tell it of.
+    #[must_use]
+    pub fn outbox(&self) -> Outbox {
+        if self.pooled() {
+            self.outbox_builder().build().expect("an outbox")
+        } else {
+            Outbox::default()
+        }
+    }
+
+    /// Builds another outbox in this database.
+    pub fn outbox_builder(&self) -> OutboxBuilder {
+        Outbox::builder().pooler(self.pooled())
+    }
+
+    /// Whether a pooler stands before the database.
+    #[must_use]
+    pub fn pooled(&self) -> bool {
+        matches!(self, Self::Postgres(db) if db.pooled)
+    }
+
+    /// The same Postgres database through the pooler.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has none.
+    #[must_use]
+    pub fn through_the_pooler(&self) -> Self {
+        let Self::Postgres(db) = self else {
+            panic!("SQLite has no pooler")
+        };
+        Self::Postgres(db.clone().through_the_pooler())
+    }
+
+    /// The test's own way to the same database.
+    fn direct(&self) -> Self {
+        match self {
+            Self::Postgres(db) => Self::Postgres(PostgresDb {
+                pool: db.direct.clone(),
+                ..db.clone()
+            }),
+            Self::Sqlite(_) => self.clone(),
+        }
+    }
+
     /// Another database of the same kind, without any table.
     pub async fn empty(&self) -> Self {
         match self {
+            Self::Postgres(db) if db.pooled => {
+                Self::Postgres(PostgresDb::create(None).await.through_the_pooler())
+            }
             Self::Postgres(_) => Self::Postgres(PostgresDb::create(None).await),
             Self::Sqlite(_) => Self::Sqlite(SqliteDb::create().await),
         }
     }
 
-    /// The database that [`url`](Self::url) named in another process.
-    pub async fn open(url: &str) -> Self {
+    /// The database that [`address`](Self::address) named in another process.
+    pub async fn open(address: &str) -> Self {
+        let url = address.strip_prefix(POOLED).unwrap_or(address);
         match url.strip_prefix("sqlite://") {
             Some(file) => Self::Sqlite(SqliteDb {
                 pool: SqliteDb::pool(file, POOL).await,
@@ -87,14 +138,13 @@ impl Db {
                 folder: None,
             }),
             None => {
-                let pool = PostgresDb::pool(
-                    PgConnectOptions::from_str(url).expect("a URL of Postgres"),
-                    POOL,
-                );
-                Self::Postgres(PostgresDb {
-                    pool,
-                    server: url.to_owned(),
-                    name: String::new(),
+                let options = PgConnectOptions::from_str(url).expect("a URL of Postgres");
+                let name = options.get_database().expect("a database").to_owned();
+                let db = PostgresDb::at(options, url.to_owned(), name);
+                Self::Postgres(if address == url {
+                    db
+                } else {
+                    db.through_the_pooler()
                 })
             }
         }
@@ -160,11 +210,26 @@ impl Db {
         let Self::Postgres(db) = self else {
             panic!("SQLite has no server")
         };
-        let options = db.pool.connect_options();
+        let options = db.direct.connect_options();
         (options.get_host().to_owned(), options.get_port())
     }
 
-    /// How to reach this Postgres database through a proxy of its server.
+    /// A proxy in front of what the application's pool connects to, and the same database through it.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has no server.
+    pub async fn behind_a_proxy(&self) -> (Self, Proxy) {
+        let Self::Postgres(db) = self else {
+            panic!("SQLite has no server")
+        };
+        let options = (*db.pool.connect_options()).clone();
+        let proxy = Proxy::to(options.get_host(), options.get_port()).await;
+        let pool = PostgresDb::pool(options.host("127.0.0.1").port(proxy.port()), POOL);
+        (Self::Postgres(PostgresDb { pool, ..db.clone() }), proxy)
+    }
+
+    /// How a listener reaches this Postgres database through a proxy of its server.
     ///
     /// # Panics
     ///
@@ -174,13 +239,13 @@ impl Db {
         let Self::Postgres(db) = self else {
             panic!("SQLite has no server")
         };
-        (*db.pool.connect_options())
+        (*db.direct.connect_options())
             .clone()
             .host("127.0.0.1")
             .port(proxy.port())
     }
 
-    /// How a child process finds this database.
+    /// The direct address of this database.
     #[must_use]
     pub fn url(&self) -> String {
         match self {
@@ -189,11 +254,21 @@ impl Db {
         }
     }
 
+    /// What [`open`](Self::open) finds this database by, in another process.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self {
+            Self::Postgres(db) if db.pooled => format!("{POOLED}{}", self.url()),
+            _ => self.url(),
+        }
+    }
+
     /// Drops the database at the end of a test that passed; that of a failed test stays to be looked at.
     pub async fn remove(self) {
         match self {
             Self::Postgres(db) => {
                 db.pool.close().await;
+                db.direct.close().await;
                 let mut admin = PostgresDb::admin(&db.server).await;
                 let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", db.name);
                 sqlx::raw_sql(AssertSqlSafe(drop))
@@ -223,7 +298,7 @@ impl Db {
 
     /// Publishes and commits.
     pub async fn publish<P: Publish>(&self, message: &P) -> Published {
-        self.publish_to(&Outbox::default(), message).await
+        self.publish_to(&self.outbox(), message).await
     }
 
     /// Publishes to this outbox and commits.
@@ -240,7 +315,8 @@ impl Db {
     /// Publishes many and commits.
     pub async fn publish_all<P: Publish>(&self, messages: &[P]) -> Vec<Uuid> {
         let mut tx = self.begin().await;
-        let published = Outbox::default()
+        let published = self
+            .outbox()
             .publish_all(messages, &mut tx)
             .await
             .expect("all are published");
@@ -250,20 +326,20 @@ impl Db {
 
     /// Runs one or more statements; the number of rows that they changed.
     pub async fn execute(&self, sql: &str) -> u64 {
-        let run = each!(self, pool => sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(pool).await
+        let run = each!(self.direct(), pool => sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(pool).await
             .map(|done| done.rows_affected()));
         run.unwrap_or_else(|error| panic!("{error}: {sql}"))
     }
 
     /// The one value of a query.
     pub async fn scalar(&self, sql: &str) -> i64 {
-        let found = each!(self, pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(pool).await);
+        let found = each!(self.direct(), pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(pool).await);
         found.unwrap_or_else(|error| panic!("{error}: {sql}"))
     }
 
     /// The values of a query of one column.
     pub async fn scalars(&self, sql: &str) -> Vec<i64> {
-        let found = each!(self, pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(pool).await);
+        let found = each!(self.direct(), pool => sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(pool).await);
         found.unwrap_or_else(|error| panic!("{error}: {sql}"))
     }
 
@@ -292,7 +368,7 @@ impl Db {
             millis("created_at"),
             millis("settled_at"),
         );
-        each!(self, pool => {
+        each!(self.direct(), pool => {
             let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(pool).await.expect("the rows are read");
             rows.iter()
                 .map(|row| Row {
@@ -363,6 +439,35 @@ impl Row {
 }
 
 impl PostgresDb {
+    async fn fresh() -> Self {
+        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
+        let template = TEMPLATE
+            .get_or_init(|| async {
+                let db = Self::create(None).await;
+                outbox::migrate(&db.pool)
+                    .await
+                    .expect("the template is migrated");
+                db.pool.close().await;
+                db.name
+            })
+            .await;
+        Self::create(Some(template)).await
+    }
+
+    fn through_the_pooler(self) -> Self {
+        let pooler = std::env::var("OUTBOX_TEST_POOLER")
+            .expect("OUTBOX_TEST_POOLER names no pooler; run ./scripts/test, which starts one");
+        let options = PgConnectOptions::from_str(&with_name(&pooler, &self.name))
+            .expect("a URL of Postgres")
+            // A parameter of the session, which PgBouncer refuses.
+            .extra_float_digits(None);
+        Self {
+            pool: Self::pool(options, POOL),
+            pooled: true,
+            ..self
+        }
+    }
+
     async fn create(template: Option<&str>) -> Self {
         let server = std::env::var("OUTBOX_TEST_POSTGRES")
             .expect("OUTBOX_TEST_POSTGRES names no server; run ./scripts/test, which starts one");
@@ -379,8 +484,15 @@ impl PostgresDb {
         admin.close().await.expect("the connection closes");
         let options =
             PgConnectOptions::from_str(&with_name(&server, &name)).expect("a URL of Postgres");
+        Self::at(options, server, name)
+    }
+
+    fn at(options: PgConnectOptions, server: String, name: String) -> Self {
+        let pool = Self::pool(options, POOL);
         Self {
-            pool: Self::pool(options, POOL),
+            direct: pool.clone(),
+            pool,
+            pooled: false,
             server,
             name,
         }
@@ -407,9 +519,6 @@ impl PostgresDb {
 
 /// The server's URL with another database in it.
 fn with_name(server: &str, name: &str) -> String {
-    if name.is_empty() {
-        return server.to_owned();
-    }
     let (address, options) = match server.split_once('?') {
         Some((address, options)) => (address, format!("?{options}")),
         None => (server, String::new()),

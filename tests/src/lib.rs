@@ -1,7 +1,7 @@
 //! The harness of the conformance suite: one fresh database per test, on every database.
 //!
 //! A behaviour is written once, as `async fn name(db: Db)`, and listed once in
-//! [`on_every_database!`]; it then runs as `…::postgres::name` and `…::sqlite::name`.
+//! [`on_every_database!`]; it then runs as `…::postgres::name`, `…::pooler::name` and `…::sqlite::name`.
 
 pub mod db;
 pub mod dialect;
@@ -20,7 +20,12 @@ pub use self::{
     wait::{Gate, eventually},
 };
 
-/// Makes a test of each behaviour, on every database or on one of them.
+/// Makes a test of each behaviour on the databases of its list:
+///
+/// * `all`: on every database, and on Postgres a second time, through a pooler;
+/// * `unpooled`: on every database, but not through the pooler;
+/// * `postgres`, `sqlite`: on that database (`postgres` through the pooler as well);
+/// * `direct`: on Postgres, but not through the pooler. The list says why.
 ///
 /// A behaviour that is in no list is an unused function, which the compiler reports.
 #[macro_export]
@@ -29,27 +34,37 @@ macro_rules! on_every_database {
         $crate::on_every_database! { all: [$($name),+] }
     };
     (
-        all: [$($all:ident),* $(,)?]
-        $(, postgres: [$($postgres:ident),* $(,)?])?
-        $(, sqlite: [$($sqlite:ident),* $(,)?])? $(,)?
+        $(all: [$($all:ident),* $(,)?] $(,)?)?
+        $(unpooled: [$($unpooled:ident),* $(,)?] $(,)?)?
+        $(postgres: [$($postgres:ident),* $(,)?] $(,)?)?
+        $(direct: [$($direct:ident),* $(,)?] $(,)?)?
+        $(sqlite: [$($sqlite:ident),* $(,)?] $(,)?)?
     ) => {
         mod postgres {
-            $($crate::on_every_database! { @test postgres $all })*
-            $($($crate::on_every_database! { @test postgres $postgres })*)?
+            $crate::on_every_database! {
+                @tests postgres [$($($all)*)? $($($unpooled)*)? $($($postgres)*)? $($($direct)*)?]
+            }
+        }
+
+        mod pooler {
+            $crate::on_every_database! { @tests pooler [$($($all)*)? $($($postgres)*)?] }
         }
 
         mod sqlite {
-            $($crate::on_every_database! { @test sqlite $all })*
-            $($($crate::on_every_database! { @test sqlite $sqlite })*)?
+            $crate::on_every_database! {
+                @tests sqlite [$($($all)*)? $($($unpooled)*)? $($($sqlite)*)?]
+            }
         }
     };
-    (@test $database:ident $name:ident) => {
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $name() {
-            let db = $crate::Db::$database().await;
-            super::$name(db.clone()).await;
-            db.remove().await;
-        }
+    (@tests $database:ident [$($name:ident)*]) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let db = $crate::Db::$database().await;
+                super::$name(db.clone()).await;
+                db.remove().await;
+            }
+        )*
     };
 }
 
@@ -86,6 +101,7 @@ macro_rules! try_relay {
         $crate::each!($db, pool => {
             let builder = outbox::Relay::builder(pool, &$router)
                 .state($state.clone())
+                .outbox(&$db.outbox())
                 .poll_interval($crate::wait::millis(50))
                 .backoff($crate::wait::millis(20), $crate::wait::millis(50))
                 .grace($crate::wait::secs(5));

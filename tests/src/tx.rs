@@ -79,7 +79,13 @@ impl Tx {
     pub async fn scalar(&mut self, sql: &str) -> i64 {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
-            Self::Postgres(tx) => sqlx::query_scalar(sql).fetch_one(&mut **tx).await,
+            // A pooler lets no statement outlive its transaction.
+            Self::Postgres(tx) => {
+                sqlx::query_scalar(sql)
+                    .persistent(false)
+                    .fetch_one(&mut **tx)
+                    .await
+            }
             Self::Sqlite(tx) => sqlx::query_scalar(sql).fetch_one(&mut **tx).await,
         }
         .expect("the query has one value")

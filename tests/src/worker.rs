@@ -16,7 +16,7 @@ use crate::{Db, wait::millis};
 #[derive(Debug)]
 pub struct Workers {
     binary: &'static str,
-    url: String,
+    address: String,
     folder: tempfile::TempDir,
 }
 
@@ -78,7 +78,7 @@ impl Workers {
             .expect("a temporary folder");
         Self {
             binary,
-            url: db.url(),
+            address: db.address(),
             folder,
         }
     }
@@ -91,7 +91,7 @@ impl Workers {
         let words: Vec<&str> = prefix
             .iter()
             .copied()
-            .chain([self.binary, role, &self.url])
+            .chain([self.binary, role, &self.address])
             .collect();
         let (program, rest) = words.split_first().expect("there is the binary");
         let child = Command::new(program)

@@ -1,4 +1,4 @@
-//! The child process of the conformance suite: `worker ROLE URL [ARGUMENT...]`.
+//! The child process of the conformance suite: `worker ROLE ADDRESS [ARGUMENT...]`.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -14,16 +14,17 @@ use outbox_tests::{
 async fn main() {
     std::thread::spawn(end_with_the_test);
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().expect("worker ROLE URL [ARGUMENT...]");
-    let (role, url) = (next(), next());
-    let db = Db::open(&url).await;
+    let mut next = || arguments.next().expect("worker ROLE ADDRESS [ARGUMENT...]");
+    let (role, address) = (next(), next());
+    let db = Db::open(&address).await;
     match role.as_str() {
-        "migrate" => each!(db, pool => outbox::migrate(pool).await).expect("migrates"),
+        "migrate" => each!(db, pool => db.outbox().migrate(pool).await).expect("migrates"),
         "publish" => {
             let task = Task::named(&next());
             let delay = millis(number(&next()));
             let mut tx = db.begin().await;
             task.publication()
+                .to(&db.outbox())
                 .delay(delay)
                 .publish(&mut tx)
                 .await
@@ -37,6 +38,7 @@ async fn main() {
             let lab = Lab::new(move |call| handle(call, log.clone()));
             let relay = each!(db, pool => Relay::builder(pool, &ALL)
                 .state(lab)
+                .outbox(&db.outbox())
                 .poll_interval(millis(50))
                 .lease(lease)
                 .max_attempts(number(&max_attempts))

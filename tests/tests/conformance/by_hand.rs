@@ -136,7 +136,8 @@ async fn no_key_of_a_map_is_quoted(db: Db) {
         r#"INSERT INTO outbox (topic, payload) VALUES ('by-hand.map', '{"by_card": {"4111-1111": "x"}}')"#,
     )
     .await;
-    let relay = each!(db, pool => outbox::Relay::builder(pool, &MAPS).build().await);
+    let relay =
+        each!(db, pool => outbox::Relay::builder(pool, &MAPS).outbox(&db.outbox()).build().await);
     within(LONG, relay.expect("builds").drain())
         .await
         .expect("drains");
@@ -159,8 +160,9 @@ async fn an_error_of_another_table_is_not_taken_for_ours(db: Db) {
     )
     .await;
     let mut tx = db.begin().await;
-    let error = Task::named("audited")
-        .publish(&mut tx)
+    let error = db
+        .outbox()
+        .publish(&Task::named("audited"), &mut tx)
         .await
         .expect_err("the trigger fails");
     tx.rollback().await;
@@ -195,7 +197,7 @@ async fn a_text_that_is_not_utf8_is_a_dead_letter(db: Db) {
         (2, 1, 1),
         "{counts:?}"
     );
-    let letters = each!(db, pool => outbox::Outbox::default().dead_letters(pool).list().await);
+    let letters = each!(db, pool => db.outbox().dead_letters(pool).list().await);
     let letters = letters.expect("lists");
     assert!(
         letters

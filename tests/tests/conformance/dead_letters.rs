@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use outbox::{HandlerError, Outbox, RouteStats};
+use outbox::{HandlerError, RouteStats};
 use outbox_tests::{
     Call, Db, Lab, each, eventually,
     lab::{ERRAND, ERRANDS, Errand, TASK, TASKS, Task},
@@ -27,7 +27,7 @@ on_every_database![
 ];
 
 async fn stats(db: &Db) -> Vec<RouteStats> {
-    each!(db, pool => Outbox::default().stats(pool).await)
+    each!(db, pool => db.outbox().stats(pool).await)
         .expect("counts")
         .routes
 }
@@ -134,7 +134,7 @@ async fn dead_letters_are_listed_latest_first(db: Db) {
     ids.reverse();
 
     each!(db, pool => {
-        let outbox = Outbox::default();
+        let outbox = db.outbox();
         let letters = outbox.dead_letters(pool).list().await.expect("lists");
         assert_eq!(letters.iter().map(|letter| letter.id).collect::<Vec<_>>(), ids);
         let latest = &letters[0];
@@ -209,7 +209,7 @@ async fn a_redriven_message_is_delivered_and_keeps_its_history(db: Db) {
     assert_eq!(lab.calls().len(), 0, "an empty name is against the rules");
 
     let redrive = || async {
-        each!(db, pool => Outbox::default().dead_letters(pool).redrive(id).await).expect("redrives")
+        each!(db, pool => db.outbox().dead_letters(pool).redrive(id).await).expect("redrives")
     };
     // It dies again: its payload is as it was.
     assert!(redrive().await, "there is a dead row of this id");
@@ -240,8 +240,7 @@ async fn only_a_dead_row_can_be_redriven(db: Db) {
     let redrive = |id: Uuid| {
         let db = db.clone();
         async move {
-            each!(db, pool => Outbox::default().dead_letters(pool).redrive(id).await)
-                .expect("redrives")
+            each!(db, pool => db.outbox().dead_letters(pool).redrive(id).await).expect("redrives")
         }
     };
     let token = db.uuid(Uuid::new_v4());

@@ -32,6 +32,7 @@ async fn a_delay_counts_from_the_publish(db: Db) {
     let published = task
         .publication()
         .delay(millis(400))
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -59,9 +60,14 @@ async fn delays_beyond_reason_are_refused(db: Db) {
     for attempt in [
         task.publication()
             .delay(Duration::MAX)
+            .to(&db.outbox())
             .publish(&mut tx)
             .await,
-        task.publication().at(far).publish(&mut tx).await,
+        task.publication()
+            .at(far)
+            .to(&db.outbox())
+            .publish(&mut tx)
+            .await,
     ] {
         let error = attempt.expect_err("no time type holds this");
         assert!(error.is_config(), "{error}");
@@ -70,6 +76,7 @@ async fn delays_beyond_reason_are_refused(db: Db) {
     let kept = task
         .publication()
         .delay(century)
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("the transaction is still usable");
@@ -90,18 +97,21 @@ async fn a_time_in_the_past_means_now(db: Db) {
     let past = task
         .publication()
         .at(hour_ago)
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
     let ancient = task
         .publication()
         .at(SystemTime::UNIX_EPOCH - secs(1))
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
     let ahead = task
         .publication()
         .at(SystemTime::now() + secs(3600))
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");

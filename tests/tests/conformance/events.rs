@@ -10,13 +10,16 @@ use outbox_tests::{
 
 use crate::support::row;
 
-on_every_database![
+on_every_database! {
+    // The short forms publish to the default outbox, which knows of no pooler.
+    unpooled: [
     an_event_is_published_as_the_message_of_its_variant,
     a_batch_of_events_keeps_its_order,
     one_invalid_message_stops_a_batch_of_events,
     an_event_takes_the_options_of_its_message,
     boxes_references_and_events_inside_events_are_published,
-];
+    ],
+}
 
 #[derive(Debug, Clone, outbox::Event)]
 enum Chore {

@@ -2,16 +2,15 @@
 
 use std::time::SystemTime;
 
-use outbox::{Health, Relay, Trouble};
+use outbox::{Health, Trouble};
 use outbox_tests::{
     Db, Lab, eventually,
     lab::{TASKS, Task},
     on_every_database,
     proxy::Proxy,
     relay,
-    wait::{LONG, millis, secs},
+    wait::{LONG, secs},
 };
-use sqlx::postgres::PgPoolOptions;
 
 use crate::support::delivered;
 
@@ -80,16 +79,8 @@ async fn a_topic_that_cant_be_claimed_degrades_until_it_can(db: Db) {
 }
 
 async fn a_relay_without_its_database_is_degraded_until_it_is_back(db: Db) {
-    let (lab, server) = (Lab::content(), db.server());
-    let proxy = Proxy::to(server.0, server.1).await;
-    let pool = PgPoolOptions::new().connect_lazy_with(db.through(&proxy));
-    let relay = Relay::builder(&pool, &TASKS)
-        .state(lab.clone())
-        .poll_interval(millis(50))
-        .lease(secs(1))
-        .build()
-        .await
-        .expect("a relay");
+    let (far, proxy) = db.behind_a_proxy().await;
+    let relay = relay!(far, TASKS, Lab::content(); lease(secs(1)));
     let handle = relay.spawn();
     let id = db.publish(&Task::named("before")).await.id;
     delivered(&db, id).await;
@@ -118,7 +109,6 @@ async fn a_relay_without_its_database_is_degraded_until_it_is_back(db: Db) {
     live(|| relay.health()).await;
     handle.shutdown().await.expect("stops");
     assert_eq!(relay.health(), Health::Stopped);
-    pool.close().await;
 }
 
 async fn a_lost_listener_degrades_until_there_is_another(db: Db) {

@@ -11,10 +11,11 @@ use crate::support::{all_delivered, delivered, in_state};
 
 on_every_database! {
     all: [the_pool_belongs_to_the_handlers, the_relay_holds_none_of_the_pools_connections],
-    postgres: [
+    postgres: [handlers_run_outside_the_relays_transactions],
+    // A pooler has one role, and sessions that the publishers and the relay share.
+    direct: [
         defaults_of_the_database_do_not_reach_the_relay,
         timeouts_of_the_role_do_not_reach_the_relay,
-        handlers_run_outside_the_relays_transactions,
         a_relay_needs_no_right_to_change_the_schema,
     ]
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use outbox::{HandlerError, ListenerAddress, Outbox};
+use outbox::{HandlerError, ListenerAddress};
 use outbox_tests::{
     Call, Db, Lab, each, eventually,
     lab::{TASKS, Task},
@@ -71,7 +71,12 @@ async fn a_batch_and_a_delayed_message_wake_as_well(db: Db) {
     }
     let task = Task::named("delayed");
     let mut tx = db.begin().await;
-    let delayed = task.publication().delay(millis(300)).publish(&mut tx).await;
+    let delayed = task
+        .publication()
+        .delay(millis(300))
+        .to(&db.outbox())
+        .publish(&mut tx)
+        .await;
     tx.commit().await;
     delivered(&db, delayed.expect("publishes").id).await;
     relay.shutdown().await.expect("stops");
@@ -88,7 +93,7 @@ async fn a_redriven_message_wakes_as_well(db: Db) {
     arrives(&db, "awake").await;
     let id = db.publish(&Task::named("refused")).await.id;
     in_state(&db, id, "dead").await;
-    let redriven = each!(db, pool => Outbox::default().dead_letters(pool).redrive(id).await);
+    let redriven = each!(db, pool => db.outbox().dead_letters(pool).redrive(id).await);
     assert!(redriven.expect("redrives"));
     until(&db, id, |row| row.state == "dead" && row.redrives == 1).await;
     relay.shutdown().await.expect("stops");
@@ -195,7 +200,7 @@ async fn nobody_is_woken_where_that_is_switched_off(db: Db) {
     let lab = Lab::content();
     let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(address(&db))).spawn();
     arrives(&db, "loud").await;
-    let silent = Outbox::builder().wake(false).build().expect("an outbox");
+    let silent = db.outbox_builder().wake(false).build().expect("an outbox");
     let id = db.publish_to(&silent, &Task::named("silent")).await.id;
     // Long enough for a wake, which takes milliseconds; the next poll is ten minutes away.
     tokio::time::sleep(millis(500)).await;

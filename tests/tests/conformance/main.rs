@@ -15,6 +15,7 @@ mod migrations;
 mod names;
 mod options;
 mod outcomes;
+mod poolers;
 mod publishing;
 mod relay_life;
 mod retries;

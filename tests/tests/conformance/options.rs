@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outbox::{Delivery, Fate, FromDelivery, Outbox, Relay, State};
+use outbox::{Delivery, Fate, FromDelivery, Relay, State};
 use outbox_tests::{
     Db, Lab, each,
     lab::{ALL, Errand, TASKS, Task, run_task},
@@ -32,7 +32,8 @@ on_every_database! {
 }
 
 async fn a_publication_can_go_to_another_outbox(db: Db) {
-    let second = Outbox::builder()
+    let second = db
+        .outbox_builder()
         .table("second")
         .build()
         .expect("a good name");
@@ -59,7 +60,8 @@ async fn a_batch_mixes_types_and_options(db: Db) {
     );
     let id = Uuid::now_v7();
     let mut tx = db.begin().await;
-    let published = Outbox::default()
+    let published = db
+        .outbox()
         .publish_all(
             [
                 task.publication().delay(Duration::from_secs(600)),
@@ -148,7 +150,7 @@ static EXTRACT: outbox::Router<Seen> = outbox::router![extract; requires Extract
 async fn a_handler_takes_what_the_user_extracts(db: Db) {
     db.publish(&Extracted { n: 7 }).await;
     let seen = Seen::default();
-    let relay = each!(db, pool => Relay::builder(pool, &EXTRACT).state(seen.clone()).build().await);
+    let relay = each!(db, pool => Relay::builder(pool, &EXTRACT).state(seen.clone()).outbox(&db.outbox()).build().await);
     within(LONG, relay.expect("builds").drain())
         .await
         .expect("drains");
@@ -191,7 +193,8 @@ async fn a_stop_without_grace_gives_back_what_has_not_started(db: Db) {
 }
 
 async fn a_strict_outbox_asks_the_server(db: Db) {
-    let strict = Outbox::builder()
+    let strict = db
+        .outbox_builder()
         .strict(true)
         .build()
         .expect("a good setting");
@@ -220,7 +223,11 @@ async fn a_schema_may_be_called_like_the_table(db: Db) {
         "msg.public",
         "outbox.outbox",
     ] {
-        let outbox = Outbox::builder().table(name).build().expect("a good name");
+        let outbox = db
+            .outbox_builder()
+            .table(name)
+            .build()
+            .expect("a good name");
         each!(db, pool => outbox.migrate(pool).await).expect("migrates");
         each!(db, pool => outbox.check(pool).await).expect("checks");
         let published = db.publish_to(&outbox, &Task::named("there")).await;
@@ -242,8 +249,9 @@ async fn no_error_quotes_the_payload(db: Db) {
     db.execute("ALTER TABLE outbox ADD CHECK (payload::text NOT LIKE '%4711%')")
         .await;
     let mut tx = db.begin().await;
-    let error = Task::named("4711")
-        .publish(&mut tx)
+    let error = db
+        .outbox()
+        .publish(&Task::named("4711"), &mut tx)
         .await
         .expect_err("the check fails");
     tx.rollback().await;

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use outbox::{Fate, MessageState, Outbox};
+use outbox::{Fate, MessageState};
 use outbox_tests::{
     Db, Lab,
     lab::{ALL, Errand, TASK, TASKS, Task},
@@ -40,6 +40,7 @@ async fn a_delivery_carries_what_was_published(db: Db) {
         .id(id)
         .header("tenant", "ü")
         .header("b", "2")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await;
     tx.commit().await;
@@ -121,10 +122,26 @@ async fn nul_characters_are_refused_before_any_sql(db: Db) {
         }
         .publish(&mut tx)
         .await,
-        good.publication().key("k\0").publish(&mut tx).await,
-        good.publication().dedup_key("\0").publish(&mut tx).await,
-        good.publication().header("h\0", "v").publish(&mut tx).await,
-        good.publication().header("h", "v\0").publish(&mut tx).await,
+        good.publication()
+            .key("k\0")
+            .to(&db.outbox())
+            .publish(&mut tx)
+            .await,
+        good.publication()
+            .dedup_key("\0")
+            .to(&db.outbox())
+            .publish(&mut tx)
+            .await,
+        good.publication()
+            .header("h\0", "v")
+            .to(&db.outbox())
+            .publish(&mut tx)
+            .await,
+        good.publication()
+            .header("h", "v\0")
+            .to(&db.outbox())
+            .publish(&mut tx)
+            .await,
     ];
     for attempt in attempts {
         let error = attempt.expect_err("U+0000 can't be stored everywhere");
@@ -138,8 +155,9 @@ async fn nul_characters_are_refused_before_any_sql(db: Db) {
         name: "a\\u0000b".to_owned(),
         number: 0,
     };
-    let kept = harmless
-        .publish(&mut tx)
+    let kept = db
+        .outbox()
+        .publish(&harmless, &mut tx)
         .await
         .expect("the transaction is still usable");
     tx.commit().await;
@@ -159,10 +177,12 @@ async fn keys_too_long_for_an_index_are_refused(db: Db) {
     for attempt in [
         task.publication()
             .key("k".repeat(1025))
+            .to(&db.outbox())
             .publish(&mut tx)
             .await,
         task.publication()
             .dedup_key("k".repeat(1025))
+            .to(&db.outbox())
             .publish(&mut tx)
             .await,
     ] {
@@ -177,6 +197,7 @@ async fn keys_too_long_for_an_index_are_refused(db: Db) {
     task.publication()
         .key(longest)
         .dedup_key(longest)
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("the limit itself is fine");
@@ -194,8 +215,9 @@ async fn the_size_of_a_payload_is_limited(db: Db) {
         number: 0,
     };
     let mut tx = db.begin().await;
-    let error = big
-        .publish(&mut tx)
+    let error = db
+        .outbox()
+        .publish(&big, &mut tx)
         .await
         .expect_err("more than the default of 1 MiB");
     assert!(error.is_too_large(), "{error}");
@@ -204,7 +226,11 @@ async fn the_size_of_a_payload_is_limited(db: Db) {
         "the limit is named: {error}"
     );
 
-    let small = Outbox::builder().max_payload(40).build().expect("a limit");
+    let small = db
+        .outbox_builder()
+        .max_payload(40)
+        .build()
+        .expect("a limit");
     let error = small
         .publish(
             &Task {
@@ -228,7 +254,8 @@ async fn the_size_of_a_payload_is_limited(db: Db) {
 }
 
 async fn a_payload_of_ten_megabytes_arrives(db: Db) {
-    let roomy = Outbox::builder()
+    let roomy = db
+        .outbox_builder()
         .max_payload(16 << 20)
         .build()
         .expect("a limit");
@@ -269,12 +296,14 @@ async fn a_repeated_id_is_a_duplicate(db: Db) {
     first
         .publication()
         .id(id)
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
     let again = second
         .publication()
         .id(id)
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("a duplicate is no error");
@@ -285,8 +314,9 @@ async fn a_repeated_id_is_a_duplicate(db: Db) {
             state: MessageState::Pending
         }
     );
-    let other = second
-        .publish(&mut tx)
+    let other = db
+        .outbox()
+        .publish(&second, &mut tx)
         .await
         .expect("the transaction is still usable");
     tx.commit().await;
@@ -310,18 +340,21 @@ async fn a_dedup_key_is_unique_while_its_row_exists(db: Db) {
     let first = task
         .publication()
         .dedup_key("inv-42")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
     let again = task
         .publication()
         .dedup_key("inv-42")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
     let elsewhere = errand
         .publication()
         .dedup_key("inv-42")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -346,6 +379,7 @@ async fn a_dedup_key_is_unique_while_its_row_exists(db: Db) {
     let later = task
         .publication()
         .dedup_key("inv-42")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -363,6 +397,7 @@ async fn the_fate_of_a_duplicate_names_its_state(db: Db) {
     let first = task
         .publication()
         .dedup_key("k")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -378,6 +413,7 @@ async fn the_fate_of_a_duplicate_names_its_state(db: Db) {
         let again = task
             .publication()
             .dedup_key("k")
+            .to(&db.outbox())
             .publish(&mut tx)
             .await
             .expect("publishes");
@@ -403,7 +439,8 @@ async fn duplicates_within_one_batch_are_told_apart(db: Db) {
         tasks[0].publication(),
     ];
     let mut tx = db.begin().await;
-    let published = Outbox::default()
+    let published = db
+        .outbox()
         .publish_all(batch, &mut tx)
         .await
         .expect("publishes");
@@ -427,6 +464,7 @@ async fn a_repeated_id_whose_first_use_was_a_duplicate_is_written(db: Db) {
     let taken = task
         .publication()
         .dedup_key("k")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -434,7 +472,8 @@ async fn a_repeated_id_whose_first_use_was_a_duplicate_is_written(db: Db) {
         task.publication().id(id).dedup_key("k"),
         task.publication().id(id),
     ];
-    let published = Outbox::default()
+    let published = db
+        .outbox()
         .publish_all(both, &mut tx)
         .await
         .expect("publishes");

@@ -102,7 +102,7 @@ static BARE: outbox::Router = outbox::router![bare; requires Bare];
 
 async fn a_router_without_state_needs_none(db: Db) {
     db.publish(&Bare {}).await;
-    let relay = each!(db, pool => Relay::builder(pool, &BARE).build().await)
+    let relay = each!(db, pool => Relay::builder(pool, &BARE).outbox(&db.outbox()).build().await)
         .expect("no state is asked for");
     let counts = within(LONG, relay.drain()).await.expect("drains");
     assert_eq!(counts.delivered, 1);

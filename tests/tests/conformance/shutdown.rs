@@ -238,7 +238,8 @@ async fn a_claim_under_way_at_the_stop_loses_nothing(db: Db) {
 async fn a_claim_that_waits_for_a_lock_is_awaited_and_its_rows_go_back(db: Db) {
     let lab = Lab::content();
     let mut tx = db.begin().await;
-    Task::publish_all(&Task::numbered(5), &mut tx)
+    db.outbox()
+        .publish_all(Task::numbered(5), &mut tx)
         .await
         .expect("publishes");
     // `now()` is the same for all five, so they are due together and claimed together.

@@ -27,7 +27,11 @@ async fn publish(db: &Db, id: Uuid, name: &str) {
     let task = Task::named(name);
     let mut tx = db.begin().await;
     let publication = task.publication().id(id).header("tenant", "secret-header");
-    publication.publish(&mut tx).await.expect("publishes");
+    publication
+        .to(&db.outbox())
+        .publish(&mut tx)
+        .await
+        .expect("publishes");
     tx.commit().await;
 }
 

@@ -13,8 +13,6 @@ use sqlx::{AssertSqlSafe, Connection as _, Postgres, Sqlite, Transaction};
 
 on_every_database! {
     all: [
-        without_a_transaction_nothing_is_sent,
-        every_way_to_pass_a_transaction_works,
         the_future_can_be_spawned,
         an_adapters_transaction_can_be_joined,
         a_commit_makes_the_message_and_a_rollback_unmakes_it,
@@ -24,6 +22,8 @@ on_every_database! {
         publishing_takes_no_second_connection,
         a_publish_that_gets_no_answer_times_out,
     ],
+    // The short forms publish to the default outbox, which knows of no pooler.
+    unpooled: [without_a_transaction_nothing_is_sent, every_way_to_pass_a_transaction_works],
     postgres: [a_lost_race_is_retryable_at_repeatable_read, the_winner_of_a_dedup_key_decides]
 }
 
@@ -104,7 +104,7 @@ async fn the_future_can_be_spawned(db: Db) {
         let message = Task::named("from a spawned task");
         each!(db, pool => {
             let mut tx = pool.begin().await.expect("begins");
-            message.publish(&mut tx).await.expect("publishes");
+            db.outbox().publish(&message, &mut tx).await.expect("publishes");
             tx.commit().await.expect("commits");
         });
     });
@@ -117,11 +117,14 @@ async fn the_future_can_be_spawned(db: Db) {
 async fn an_adapters_transaction_can_be_joined(db: Db) {
     // `Tx` is not sqlx's type: this crate's `impl Enlist<Adapter> for Tx` makes it one to publish on.
     let mut tx = db.begin().await;
-    let one = Task::named("by an adapter")
-        .publish(&mut tx)
+    let one = db
+        .outbox()
+        .publish(&Task::named("by an adapter"), &mut tx)
         .await
         .expect("publishes");
-    let many = Task::publish_all(&Task::numbered(2), &mut tx)
+    let many = db
+        .outbox()
+        .publish_all(Task::numbered(2), &mut tx)
         .await
         .expect("publishes");
     let (task, errand) = (
@@ -132,7 +135,8 @@ async fn an_adapters_transaction_can_be_joined(db: Db) {
         },
     );
     let mixed = [task.publication(), errand.publication()];
-    let mixed = outbox::Outbox::default()
+    let mixed = db
+        .outbox()
         .publish_all(mixed, &mut tx)
         .await
         .expect("publishes");
@@ -148,6 +152,7 @@ async fn a_commit_makes_the_message_and_a_rollback_unmakes_it(db: Db) {
     let kept = Task::named("kept")
         .publication()
         .dedup_key("k")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -161,6 +166,7 @@ async fn a_commit_makes_the_message_and_a_rollback_unmakes_it(db: Db) {
     let kept = Task::named("kept")
         .publication()
         .dedup_key("k")
+        .to(&db.outbox())
         .publish(&mut tx)
         .await
         .expect("publishes");
@@ -180,7 +186,7 @@ async fn a_savepoint_takes_its_message_back(db: Db) {
         let mut tx = pool.begin().await.expect("begins");
         let mut savepoint = tx.begin().await.expect("a savepoint");
         sqlx::query("INSERT INTO business VALUES (1)").execute(&mut *savepoint).await.expect("inserts");
-        Task::named("in the savepoint").publish(&mut savepoint).await.expect("publishes");
+        db.outbox().publish(&Task::named("in the savepoint"), &mut savepoint).await.expect("publishes");
         savepoint.rollback().await.expect("rolls back");
         sqlx::query("INSERT INTO business VALUES (2)").execute(&mut *tx).await.expect("inserts");
         tx.commit().await.expect("commits");
@@ -212,8 +218,8 @@ async fn a_commit_that_fails_leaves_no_message(db: Db) {
     )
     .await;
     let mut tx = db.begin().await;
-    Task::named("of an orphan")
-        .publish(&mut tx)
+    db.outbox()
+        .publish(&Task::named("of an orphan"), &mut tx)
         .await
         .expect("publishes");
     tx.execute("INSERT INTO child VALUES (1)").await;
@@ -231,8 +237,9 @@ async fn an_invalid_message_leaves_the_transaction_usable(db: Db) {
         number: -1,
     };
 
-    let error = bad
-        .publish(&mut tx)
+    let error = db
+        .outbox()
+        .publish(&bad, &mut tx)
         .await
         .expect_err("the name is empty and the number negative");
     assert!(error.is_invalid(), "{error}");
@@ -244,7 +251,9 @@ async fn an_invalid_message_leaves_the_transaction_usable(db: Db) {
         .collect();
     assert_eq!(fields, ["name", "number"], "each broken rule is named");
 
-    let error = Task::publish_all(&[Task::named("good"), bad], &mut tx)
+    let error = db
+        .outbox()
+        .publish_all(&[Task::named("good"), bad], &mut tx)
         .await
         .expect_err("one of two is invalid");
     assert!(error.is_invalid(), "{error}");
@@ -262,7 +271,7 @@ async fn an_invalid_message_leaves_the_transaction_usable(db: Db) {
 async fn publishing_takes_no_second_connection(db: Db) {
     let single = db.another_pool(1).await;
     let mut tx = single.begin().await;
-    let published = within(LONG, Task::publish_all(&Task::numbered(50), &mut tx))
+    let published = within(LONG, db.outbox().publish_all(Task::numbered(50), &mut tx))
         .await
         .expect("publishes");
     within(LONG, tx.commit()).await;
@@ -271,7 +280,8 @@ async fn publishing_takes_no_second_connection(db: Db) {
 }
 
 async fn a_publish_that_gets_no_answer_times_out(db: Db) {
-    let outbox = outbox::Outbox::builder()
+    let outbox = db
+        .outbox_builder()
         .publish_timeout(outbox_tests::wait::millis(300))
         .build()
         .expect("the outbox's settings are right");
@@ -311,6 +321,7 @@ async fn a_lost_race_is_retryable_at_repeatable_read(db: Db) {
     Task::named("first")
         .publication()
         .dedup_key("once")
+        .to(&db.outbox())
         .publish(&mut winner)
         .await
         .expect("publishes");
@@ -320,6 +331,7 @@ async fn a_lost_race_is_retryable_at_repeatable_read(db: Db) {
     let error = second
         .publication()
         .dedup_key("once")
+        .to(&db.outbox())
         .publish(&mut loser)
         .await
         .expect_err("the race is lost");
@@ -335,6 +347,7 @@ async fn the_winner_of_a_dedup_key_decides(db: Db) {
         let winner = task
             .publication()
             .dedup_key(key)
+            .to(&db.outbox())
             .publish(&mut first)
             .await
             .expect("publishes");
@@ -344,7 +357,12 @@ async fn the_winner_of_a_dedup_key_decides(db: Db) {
             async move {
                 let mut second = db.begin().await;
                 let task = Task::named("second");
-                let published = task.publication().dedup_key(key).publish(&mut second).await;
+                let published = task
+                    .publication()
+                    .dedup_key(key)
+                    .to(&db.outbox())
+                    .publish(&mut second)
+                    .await;
                 second.commit().await;
                 published
             }
