@@ -37,12 +37,17 @@ mod relay;
 mod config;
 mod dead_letters;
 mod error;
+mod meter;
 mod migrate;
 mod stats;
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/compile-errors.md")]
 pub mod compile_errors {}
+
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/metrics.md")]
+pub mod metrics {}
 
 #[doc(hidden)]
 #[path = "private.rs"]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Error, MessageState, Outbox,
+    Error, MessageState, Outbox, meter,
     store::{self, DatabasePool, RouteCount},
 };
 
@@ -73,7 +73,9 @@ impl Outbox {
                 }
             }
         }
-        Ok(Stats { routes })
+        let stats = Stats { routes };
+        meter::backlog(&stats);
+        Ok(stats)
     }
 }
 

@@ -150,6 +150,22 @@ impl Db {
         }
     }
 
+    /// The same database through pools of the runtime that asks: a pool can't be used on two.
+    pub async fn reopened(&self) -> Self {
+        match self {
+            Self::Postgres(db) => {
+                let pool =
+                    |pool: &PgPool| PostgresDb::pool((*pool.connect_options()).clone(), POOL);
+                Self::Postgres(PostgresDb {
+                    pool: pool(&db.pool),
+                    direct: pool(&db.direct),
+                    ..db.clone()
+                })
+            }
+            Self::Sqlite(_) => self.another_pool(POOL).await,
+        }
+    }
+
     /// The same database through another pool of so many connections.
     pub async fn another_pool(&self, connections: u32) -> Self {
         match self {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::{
     Error, Outbox, Router,
     lifecycle::Retry,
+    meter,
     router::{Entry, Version},
     store::{self, DatabasePool, ListenerAddress, Route, Store},
 };
@@ -408,6 +409,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             vitals: Arc::default(),
             on_dead_letter: self.on_dead_letter,
         };
+        meter::describe();
         Ok(Relay {
             setup: Arc::new(setup),
         })

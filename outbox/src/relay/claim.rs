@@ -1,7 +1,6 @@
 //! Filling the window: which routes have something to claim, and whose turn it is.
 
 use std::{
-    borrow::Cow,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,6 +13,7 @@ use super::{
     connection::{Connection, call},
     counts::add,
     dispatch,
+    health::Doing,
     round::{Found, Round},
     suspects::Suspects,
 };
@@ -60,14 +60,8 @@ struct Claimer<'a, S: 'static> {
     backoff: Backoff,
 }
 
-/// What the claims are called in a relay's health.
-const CLAIMING: &str = "claiming messages";
-
-fn claiming_topic<S>(run: &Run<S>, route: usize) -> String {
-    format!(
-        "claiming messages of topic `{}`",
-        run.setup.routes[route].topic
-    )
+fn claiming_topic<S>(run: &Run<S>, route: usize) -> Doing {
+    Doing::ClaimingTopic(run.setup.routes[route].topic)
 }
 
 /// What one step came to.
@@ -89,7 +83,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             match step {
                 Ok(Step::Again) => {}
                 Ok(Step::Idle(next)) => {
-                    self.note(CLAIMING, Ok(()));
+                    self.note(Doing::Claiming, Ok(()));
                     self.backoff.reset();
                     match self.run.mode {
                         Mode::Drain if self.run.window.is_empty() && !self.suspects.wait() => {
@@ -101,7 +95,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                 }
                 Err(error) if self.run.mode == Mode::Drain => return Err(error),
                 Err(error) => {
-                    self.note(CLAIMING, Err(&error));
+                    self.note(Doing::Claiming, Err(&error));
                     self.round.clear();
                     if error.is_timeout() {
                         // It may have been too much at once; rows that were claimed all the same come
@@ -120,7 +114,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         Ok(())
     }
 
-    fn note(&self, doing: impl Into<Cow<'static, str>>, result: Result<(), &Error>) {
+    fn note(&self, doing: Doing, result: Result<(), &Error>) {
         self.run.setup.vitals.note(doing, result);
     }
 
@@ -189,7 +183,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         };
         match claimed {
             Ok(claimed) => {
-                self.note(CLAIMING, Ok(()));
+                self.note(Doing::Claiming, Ok(()));
                 if !self.run.setup.vitals.is_well() {
                     self.note(claiming_topic(self.run, found.route()), Ok(()));
                 }
@@ -307,7 +301,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let claimed = rows.len();
         add(&self.run.tally.claimed, claimed);
         for row in rows {
-            dispatch::spawn(self.run, route, row, claim.token, sent + claim.lease);
+            dispatch::spawn(self.run, route, row, claim.token, sent);
         }
         claimed
     }

@@ -9,6 +9,7 @@ use std::{
 use uuid::Uuid;
 
 use super::Run;
+use crate::meter;
 
 /// A message that this relay has just given up; see
 /// [`RelayBuilder::on_dead_letter`](crate::RelayBuilder::on_dead_letter).
@@ -42,6 +43,7 @@ impl fmt::Debug for OnDeadLetter {
 impl<S> Run<S> {
     /// Tells of a dead letter once it stands in the table.
     pub(super) fn died(&self, id: Uuid, topic: &'static str, reason: &str) {
+        meter::died(topic);
         tracing::warn!(%id, topic, "dead letter: {reason}");
         let Some(OnDeadLetter(tell)) = &self.setup.on_dead_letter else {
             return;

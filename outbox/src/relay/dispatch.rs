@@ -16,6 +16,7 @@ use super::{Run, backoff::random, counts::add, window::Lease};
 use crate::{
     handler::{Decision, Delivery, DeliveryParts, Failed, Outcome},
     lifecycle::TakeOver,
+    meter,
     store::{Claimed, LeaseId, Settlement, Verdict},
 };
 
@@ -28,17 +29,19 @@ enum End {
     Abandoned,
 }
 
-/// Delivers one row on a task of its own. `route` is its route's position.
+/// Delivers one row on a task of its own. `route` is its route's position; `claimed_at` was taken before
+/// the claim was sent.
 pub(super) fn spawn<S: Send + Sync + 'static>(
     run: &Arc<Run<S>>,
     route: usize,
     row: Claimed,
     token: Uuid,
-    deadline: Instant,
+    claimed_at: Instant,
 ) {
-    let (id, lease) = ((row.id, token), Lease::new(deadline));
+    let lease = Lease::new(claimed_at + run.setup.config.lease);
+    let id = (row.id, token);
     run.window.add(id, lease.clone());
-    let delivery = deliver(Arc::clone(run), route, row, id, lease);
+    let delivery = deliver(Arc::clone(run), route, row, id, lease, claimed_at);
     run.deliveries.spawn(delivery);
 }
 
@@ -48,14 +51,16 @@ async fn deliver<S: Send + Sync + 'static>(
     row: Claimed,
     id: LeaseId,
     lease: Lease,
+    claimed_at: Instant,
 ) {
     // Should this task be torn down by a panic, the row must not be renewed for ever.
     let mut unsettled = Unsettled {
         run: &run,
         id,
+        topic: run.setup.routes[route].topic,
         armed: true,
     };
-    let end = attempt(&run, route, row, &lease).await;
+    let end = attempt(&run, route, row, &lease, claimed_at).await;
     unsettled.armed = false;
     drop(unsettled);
     match end {
@@ -69,7 +74,7 @@ async fn deliver<S: Send + Sync + 'static>(
                 refusals: 0,
             });
         }
-        End::LeaseLost => run.lost(id),
+        End::LeaseLost => run.lost(id, run.setup.routes[route].topic),
         End::Abandoned => {
             run.window.remove(id);
         }
@@ -82,6 +87,7 @@ async fn attempt<S: Send + Sync + 'static>(
     route: usize,
     row: Claimed,
     lease: &Lease,
+    claimed_at: Instant,
 ) -> End {
     let give_back = Verdict::GiveBack {
         attempts: row.attempts.saturating_sub(1),
@@ -135,6 +141,8 @@ async fn attempt<S: Send + Sync + 'static>(
         cancellation: cancellation.clone(),
     });
 
+    let late = Duration::from_micros(u64::try_from(row.late).unwrap_or(0)) + claimed_at.elapsed();
+    meter::started(served.route.topic, late);
     // Decoding runs the user's code, too: `Deserialize`, the rules, `FromRef`.
     let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
         (served.start)(&row.payload, delivery, &run.setup.state)
@@ -152,6 +160,7 @@ async fn attempt<S: Send + Sync + 'static>(
                 "outbox.delivery",
                 id = %row.id, topic = served.route.topic, handler = served.handler, attempt
             );
+            let _handling = meter::Handling::begin(served.route.topic);
             handle(run, handler, lease, served.timeout, &cancellation)
                 .instrument(span)
                 .await
@@ -161,6 +170,7 @@ async fn attempt<S: Send + Sync + 'static>(
         Ended::Finished(outcome) => outcome,
         Ended::Panicked(panic) => {
             add(&run.tally.panicked, 1);
+            meter::panicked(served.route.topic);
             Outcome::panicked(&*panic)
         }
         Ended::TimedOut(after) => {
@@ -237,10 +247,14 @@ async fn handle<S>(
 
 impl<S> Run<S> {
     /// Takes a row out of the window whose lease is over; counts and names it once.
-    pub(super) fn lost(&self, lease: LeaseId) {
+    pub(super) fn lost(&self, lease: LeaseId, topic: &'static str) {
         if self.window.remove(lease) {
             add(&self.tally.lease_lost, 1);
-            tracing::warn!(id = %lease.0, "lease lost: the outcome of this delivery is not recorded, another relay may run it again");
+            meter::lease_lost(topic);
+            if !self.losses.may_speak("lost leases") {
+                return;
+            }
+            tracing::warn!(id = %lease.0, topic, "lease lost: the outcome of this delivery is not recorded, another relay may run it again");
         }
     }
 }
@@ -249,13 +263,14 @@ impl<S> Run<S> {
 struct Unsettled<'a, S: 'static> {
     run: &'a Run<S>,
     id: LeaseId,
+    topic: &'static str,
     armed: bool,
 }
 
 impl<S> Drop for Unsettled<'_, S> {
     fn drop(&mut self) {
         if self.armed {
-            self.run.lost(self.id);
+            self.run.lost(self.id, self.topic);
         }
     }
 }

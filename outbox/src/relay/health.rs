@@ -1,7 +1,6 @@
 //! How a relay is doing: told to those who ask, and logged when it changes.
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     fmt,
     sync::{
@@ -10,6 +9,8 @@ use std::{
     },
     time::SystemTime,
 };
+
+use crate::meter;
 
 /// How a relay is doing; see [`Relay::health`](crate::Relay::health).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub enum Health {
 #[non_exhaustive]
 pub struct Trouble {
     /// What the relay was doing, such as `claiming messages`.
-    pub doing: Cow<'static, str>,
+    pub doing: String,
     /// The last error.
     pub why: String,
     /// When it began to fail, by this process's clock.
@@ -40,12 +41,51 @@ impl fmt::Display for Trouble {
     }
 }
 
+/// What a relay asks of its database, and may fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doing {
+    Claiming,
+    ClaimingTopic(&'static str),
+    Listening,
+    Recording,
+    Registering,
+    Renewing,
+}
+
+impl Doing {
+    /// Its name among the metrics.
+    pub(super) fn operation(self) -> &'static str {
+        match self {
+            Self::Claiming | Self::ClaimingTopic(_) => "claim",
+            Self::Listening => "listen",
+            Self::Recording => "settle",
+            Self::Registering => "register",
+            Self::Renewing => "renew",
+        }
+    }
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Claiming => "claiming messages",
+            Self::ClaimingTopic(topic) => {
+                return write!(f, "claiming messages of topic `{topic}`");
+            }
+            Self::Listening => "listening for commits",
+            Self::Recording => "recording outcomes",
+            Self::Registering => "registering the relay",
+            Self::Renewing => "renewing leases",
+        })
+    }
+}
+
 /// What the tasks of a relay report.
 #[derive(Debug, Default)]
 pub(super) struct Vitals {
     /// How many runs there are.
     runs: AtomicUsize,
-    troubles: Mutex<BTreeMap<Cow<'static, str>, Trouble>>,
+    troubles: Mutex<BTreeMap<Doing, Trouble>>,
     /// How many troubles there are: what works is reported often, and seldom ends one.
     open: AtomicUsize,
 }
@@ -53,15 +93,12 @@ pub(super) struct Vitals {
 impl Vitals {
     /// Notes that something works, or does not. Logs the first failure and the first success after
     /// it, however often it fails in between.
-    pub(super) fn note<E: fmt::Display>(
-        &self,
-        doing: impl Into<Cow<'static, str>>,
-        result: Result<(), E>,
-    ) {
-        if result.is_ok() && self.is_well() {
+    pub(super) fn note<E: fmt::Display>(&self, doing: Doing, result: Result<(), E>) {
+        if result.is_err() {
+            meter::failed(doing.operation());
+        } else if self.is_well() {
             return;
         }
-        let doing = doing.into();
         let mut troubles = self.troubles();
         match result {
             Ok(()) => {
@@ -76,7 +113,7 @@ impl Vitals {
                     None => {
                         tracing::warn!("{doing} fails, trying again: {why}");
                         let trouble = Trouble {
-                            doing: doing.clone(),
+                            doing: doing.to_string(),
                             why,
                             since: SystemTime::now(),
                         };
@@ -110,7 +147,7 @@ impl Vitals {
         Running(Arc::clone(self))
     }
 
-    fn troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<Cow<'static, str>, Trouble>> {
+    fn troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<Doing, Trouble>> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

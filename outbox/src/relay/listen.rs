@@ -18,9 +18,10 @@ use super::{
     Run,
     backoff::Backoff,
     connection::{Connection, call, within},
+    health::Doing,
 };
 use crate::{
-    Error,
+    Error, meter,
     store::{Ear, Ears, Heard},
 };
 
@@ -49,8 +50,6 @@ struct Listening<'a, S: 'static> {
     timeout: Duration,
     run: &'a Arc<Run<S>>,
 }
-
-const LISTENING: &str = "listening for commits";
 
 /// Why a listener ended.
 enum Ended {
@@ -81,18 +80,21 @@ impl fmt::Display for Ended {
 
 impl<S: Send + Sync + 'static> Listening<'_, S> {
     async fn serve(&self) {
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut heard_before) = (Backoff::default(), false);
         let vitals = &self.run.setup.vitals;
         loop {
             let ended = match self.open().await {
                 Ok(ear) => {
-                    vitals.note(LISTENING, Ok::<_, Ended>(()));
+                    vitals.note(Doing::Listening, Ok::<_, Ended>(()));
+                    if std::mem::replace(&mut heard_before, true) {
+                        meter::listener_reconnected();
+                    }
                     backoff.reset();
                     self.listen(ear).await
                 }
                 Err(ended) => ended,
             };
-            vitals.note(LISTENING, Err(&ended));
+            vitals.note(Doing::Listening, Err(&ended));
             let pause = match ended {
                 Ended::Deaf | Ended::Pooled => WRONG_PLACE,
                 Ended::Lost(_) => backoff.next(),

@@ -12,6 +12,7 @@ mod counts;
 mod died;
 mod dispatch;
 mod health;
+mod hush;
 mod listen;
 mod renew;
 mod round;
@@ -33,6 +34,7 @@ use self::{
     counts::Tally,
     died::OnDeadLetter,
     health::{Running, Vitals},
+    hush::Hush,
     window::Window,
 };
 pub use self::{
@@ -97,6 +99,8 @@ struct Run<S: 'static> {
     /// The grace is over: running handlers are dropped.
     kill: CancellationToken,
     deliveries: TaskTracker,
+    /// Lost leases in the log.
+    losses: Hush,
     /// Tells that it runs, until it is dropped.
     _running: Running,
 }
@@ -190,6 +194,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
             stop,
             kill: CancellationToken::new(),
             deliveries: TaskTracker::new(),
+            losses: Hush::default(),
             _running: self.setup.vitals.begin(),
         });
         tokio::spawn(run.run(settled))

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Mode, Run,
     connection::{Connection, call},
+    health::Doing,
 };
 use crate::{
     Error,
@@ -45,7 +46,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
             Some(result) => result,
             None => break,
         };
-        vitals.note("renewing leases", result);
+        vitals.note(Doing::Renewing, result);
         if run.mode == Mode::Serve && heartbeat <= Instant::now() {
             heartbeat = Instant::now() + HEARTBEAT;
             let (id, routes) = (run.id, &run.setup.routes);
@@ -54,7 +55,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: Cancel
                     .heartbeat(id, routes, FORGET))
             };
             match done.run_until_cancelled(beat).await {
-                Some(result) => vitals.note("registering the relay", result),
+                Some(result) => vitals.note(Doing::Registering, result),
                 None => break,
             }
         }

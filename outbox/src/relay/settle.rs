@@ -15,9 +15,11 @@ use super::{
     backoff::Backoff,
     connection::{Connection, call},
     counts::add,
+    health::Doing,
+    hush::Hush,
 };
 use crate::{
-    Error,
+    Error, meter,
     store::{Fault, Settlement, Verdict, fault},
 };
 
@@ -50,6 +52,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(
         queue: VecDeque::new(),
         stuck: Vec::new(),
         backoff: Backoff::default(),
+        refusals: Hush::default(),
     };
     // When nobody waits for a settle any more, one that is under way is dropped with its connection.
     let _ = done.run_until_cancelled(settler.settle()).await;
@@ -64,6 +67,7 @@ struct Settler<'a, S: 'static> {
     /// Rows that could not be settled, each with the time of its next try.
     stuck: Vec<(Instant, Settlement)>,
     backoff: Backoff,
+    refusals: Hush,
 }
 
 impl<S: Send + Sync + 'static> Settler<'_, S> {
@@ -109,7 +113,7 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
     }
 
     fn note(&self, result: Result<(), &Error>) {
-        self.run.setup.vitals.note("recording outcomes", result);
+        self.run.setup.vitals.note(Doing::Recording, result);
     }
 
     /// Takes a batch off the queue, in which no row stands twice.
@@ -130,7 +134,7 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
             .into_iter()
             .partition(|settlement| self.run.window.holds(settlement.lease, now));
         for settlement in over {
-            self.run.lost(settlement.lease);
+            self.run.lost(settlement.lease, settlement.topic);
         }
         held
     }
@@ -170,7 +174,10 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
                         continue;
                     };
                     let id = settlement.lease.0;
-                    tracing::warn!(%id, "an outcome can't be recorded: {error}");
+                    meter::failed(Doing::Recording.operation());
+                    if self.refusals.may_speak("refused outcomes") {
+                        tracing::warn!(%id, "an outcome can't be recorded: {error}");
+                    }
                     if fault == Fault::Locked {
                         self.stuck.push((Instant::now() + AGAIN, settlement));
                     } else if settlement.refused() {
@@ -179,7 +186,7 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
                         self.stuck.push((Instant::now() + AGAIN, settlement));
                     } else {
                         // Held any longer, it would keep its place in the window for ever.
-                        self.run.lost(settlement.lease);
+                        self.run.lost(settlement.lease, settlement.topic);
                     }
                 }
             }
@@ -196,11 +203,17 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
                 ..
             } = settlement;
             if !settled.contains(&lease.0) {
-                self.run.lost(*lease);
+                self.run.lost(*lease, topic);
             } else if self.run.window.remove(*lease) {
                 let counter = match verdict {
-                    Verdict::Delivered | Verdict::Kept => &tally.delivered,
-                    Verdict::Retry { .. } => &tally.retried,
+                    Verdict::Delivered | Verdict::Kept => {
+                        meter::delivered(topic);
+                        &tally.delivered
+                    }
+                    Verdict::Retry { .. } => {
+                        meter::retried(topic);
+                        &tally.retried
+                    }
                     Verdict::Dead { text } => {
                         self.run.died(lease.0, topic, text);
                         &tally.dead

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
-use crate::{Error, Fate, MessageState, Published, error::Kind, publish::Envelope};
+use crate::{Error, Fate, MessageState, Published, error::Kind, meter, publish::Envelope};
 
 /// The database's part of it.
 pub(super) trait Writer: Send {
@@ -81,6 +81,7 @@ async fn insert_chunk(
         for n in first {
             if written.contains(&chunk[n].id) {
                 fates.insert(n, Fate::New);
+                meter::published(chunk[n].topic);
             }
         }
         open.retain(|n| !fates.contains_key(n));

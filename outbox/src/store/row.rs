@@ -55,8 +55,8 @@ pub(crate) struct Claimed {
     pub(crate) created_at: SystemTime,
     /// A text of it is not UTF-8, which SQLite lets through; then key, payload and headers are empty.
     pub(crate) unreadable: bool,
-    /// What the claim order goes by, in the database's own unit.
-    pub(crate) available_at: i64,
+    /// For how many microseconds it has been due, by the database's clock. The claim order goes by it.
+    pub(crate) late: i64,
 }
 
 /// What a take-over did with lapsed rows.

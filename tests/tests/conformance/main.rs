@@ -11,6 +11,7 @@ mod health;
 mod isolation;
 mod leases;
 mod listener;
+mod metrics;
 mod migrations;
 mod names;
 mod options;

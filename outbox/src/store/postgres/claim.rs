@@ -1,6 +1,6 @@
 //! Probe, claim and take-over.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use sqlx::{Row as _, postgres::PgRow};
 use uuid::Uuid;
@@ -55,7 +55,7 @@ WHERE o.id = ANY(ARRAY(
     AND o.state = 'pending' AND o.unsettled = 0
 RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
     (extract(epoch FROM o.created_at) * 1000000)::bigint,
-    (extract(epoch FROM o.available_at) * 1000000)::bigint"#;
+    (extract(epoch FROM statement_timestamp() - o.available_at) * 1000000)::bigint"#;
 
 const LAPSED: &str = r#"
 SELECT id, attempts, unsettled FROM "public"."outbox"
@@ -74,7 +74,7 @@ WHERE o.id = taken.id AND o.unsettled > 0 AND o.state IN ('pending', 'processing
     AND o.leased_until <= statement_timestamp()
 RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
     (extract(epoch FROM o.created_at) * 1000000)::bigint,
-    (extract(epoch FROM o.available_at) * 1000000)::bigint"#;
+    (extract(epoch FROM statement_timestamp() - o.available_at) * 1000000)::bigint"#;
 
 const GIVE_UP: &str = concat!(
     r#"
@@ -239,10 +239,10 @@ fn claimed(
                 unsettled_before: unsettled_before(id),
                 created_at: time(row.try_get(5)?),
                 unreadable: false,
-                available_at: row.try_get(6)?,
+                late: row.try_get(6)?,
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
-    claimed.sort_by_key(|row| (row.available_at, row.id));
+    claimed.sort_by_key(|row| (Reverse(row.late), row.id));
     Ok(claimed)
 }

@@ -1,6 +1,6 @@
 //! Probe, claim and take-over.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use serde_json::json;
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
@@ -59,7 +59,9 @@ WHERE id IN (
         ORDER BY available_at, id
         LIMIT ?3)
     AND state = 'pending' AND unsettled = 0
-RETURNING id, key, payload, headers, attempts, created_at, available_at"#
+RETURNING id, key, payload, headers, attempts, created_at, ("#,
+    now!(),
+    " - available_at) * 1000"
 );
 
 const LAPSED: &str = concat!(
@@ -87,7 +89,9 @@ WHERE o.id = taken.value->>0 AND o.unsettled > 0 AND o.state IN ('pending', 'pro
     AND o.leased_until <= "#,
     now!(),
     r#"
-RETURNING id, key, payload, headers, attempts, created_at, available_at"#
+RETURNING id, key, payload, headers, attempts, created_at, ("#,
+    now!(),
+    " - available_at) * 1000"
 );
 
 const GIVE_UP: &str = concat!(
@@ -261,10 +265,10 @@ fn claimed(
                 unsettled_before: unsettled_before(id),
                 created_at: time(row.try_get(5)?),
                 unreadable,
-                available_at: row.try_get(6)?,
+                late: row.try_get(6)?,
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
-    claimed.sort_by_key(|row| (row.available_at, row.id));
+    claimed.sort_by_key(|row| (Reverse(row.late), row.id));
     Ok(claimed)
 }
