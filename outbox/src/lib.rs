@@ -40,6 +40,7 @@ mod error;
 mod meter;
 mod migrate;
 mod stats;
+mod trace_context;
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/compile-errors.md")]

@@ -9,7 +9,7 @@ use std::{
 use uuid::Uuid;
 
 use super::{Due, Enlist, Envelope, Publish, Published, Publishing, envelope::Addressed};
-use crate::{Error, Message, Outbox};
+use crate::{Error, Message, Outbox, trace_context};
 
 /// A message with options. Made by `message.publication()`; carries no message type, so that one
 /// batch can mix them.
@@ -121,7 +121,8 @@ impl<'m> Publication<'m> {
         })
     }
 
-    pub(crate) fn seal(self, outbox: &Outbox) -> Result<Envelope, Error> {
+    pub(crate) fn seal(mut self, outbox: &Outbox) -> Result<Envelope, Error> {
+        trace_context::inject(&mut self.addressed.headers);
         self.message
             .seal(self.addressed, outbox.settings().max_payload)
     }

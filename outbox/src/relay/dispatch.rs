@@ -18,6 +18,7 @@ use crate::{
     lifecycle::TakeOver,
     meter,
     store::{Claimed, LeaseId, Settlement, Verdict},
+    trace_context,
 };
 
 /// How a delivery ended.
@@ -129,6 +130,12 @@ async fn attempt<S: Send + Sync + 'static>(
         }
     };
     let attempt = row.attempts;
+    // What the handler says stands inside. Neither payload nor headers are told.
+    let span = tracing::info_span!(
+        "outbox.delivery",
+        id = %row.id, topic = served.route.topic, handler = served.handler, attempt
+    );
+    trace_context::adopt(&span, &headers);
     let cancellation = CancellationToken::new();
     let delivery = Delivery::new(DeliveryParts {
         id: row.id,
@@ -145,7 +152,7 @@ async fn attempt<S: Send + Sync + 'static>(
     meter::started(served.route.topic, late);
     // Decoding runs the user's code, too: `Deserialize`, the rules, `FromRef`.
     let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        (served.start)(&row.payload, delivery, &run.setup.state)
+        span.in_scope(|| (served.start)(&row.payload, delivery, &run.setup.state))
     }));
     let end = match started {
         Err(panic) => Ended::Panicked(panic),
@@ -155,11 +162,6 @@ async fn attempt<S: Send + Sync + 'static>(
             });
         }
         Ok(Ok(handler)) => {
-            // What the handler says stands inside. Neither payload nor headers are told.
-            let span = tracing::info_span!(
-                "outbox.delivery",
-                id = %row.id, topic = served.route.topic, handler = served.handler, attempt
-            );
             let _handling = meter::Handling::begin(served.route.topic);
             handle(run, handler, lease, served.timeout, &cancellation)
                 .instrument(span)

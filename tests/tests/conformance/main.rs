@@ -23,6 +23,7 @@ mod retries;
 mod settings;
 mod shutdown;
 mod support;
+mod traces;
 mod tracing_spans;
 mod transactions;
 mod volume;
