@@ -146,6 +146,15 @@ impl Error {
         }
     }
 
+    /// Nobody answers, or not yet: what a start may wait for.
+    pub(crate) fn is_down(&self) -> bool {
+        match &*self.0 {
+            Kind::Timeout { .. } => true,
+            Kind::Database { source, .. } => crate::store::is_down(source),
+            _ => false,
+        }
+    }
+
     /// A setting is out of its range, a delay too long to be stored, or a SQLite file may only be read.
     #[must_use]
     pub fn is_config(&self) -> bool {

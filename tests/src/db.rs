@@ -12,7 +12,7 @@ use sqlx::{
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::{Proxy, Tx, each};
+use crate::{Proxy, Server, Tx, each};
 
 /// A database with the outbox's tables and nothing else. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -61,6 +61,15 @@ impl Db {
     /// asks does not.
     pub async fn pooler() -> Self {
         Self::Postgres(PostgresDb::fresh().await.through_the_pooler())
+    }
+
+    /// A fresh Postgres database on a server of the test's own.
+    pub async fn on(server: &Server) -> Self {
+        let db = PostgresDb::create_on(server.url(), None).await;
+        outbox::migrate(&db.pool)
+            .await
+            .expect("the database is migrated");
+        Self::Postgres(db)
     }
 
     /// A fresh SQLite file.
@@ -487,6 +496,10 @@ impl PostgresDb {
     async fn create(template: Option<&str>) -> Self {
         let server = std::env::var("OUTBOX_TEST_POSTGRES")
             .expect("OUTBOX_TEST_POSTGRES names no server; run ./scripts/test, which starts one");
+        Self::create_on(server, template).await
+    }
+
+    async fn create_on(server: String, template: Option<&str>) -> Self {
         let name = format!("outbox_test_{}", Uuid::now_v7().simple());
         let mut admin = Self::admin(&server).await;
         let create = format!(

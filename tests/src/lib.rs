@@ -7,6 +7,7 @@ pub mod db;
 pub mod dialect;
 pub mod lab;
 pub mod proxy;
+pub mod server;
 pub mod trace;
 pub mod tx;
 pub mod wait;
@@ -16,6 +17,7 @@ pub use self::{
     db::{Db, Row},
     lab::{Call, Lab},
     proxy::Proxy,
+    server::Server,
     tx::{Adapter, Tx},
     wait::{Gate, eventually},
 };

@@ -39,6 +39,8 @@ struct State {
 struct Faults {
     /// Up to this one nothing gets through any more, and nobody is told.
     swallowed: usize,
+    /// Up to this one no answer gets through any more.
+    muted: usize,
     /// Up to this one they are closed.
     cut: usize,
     /// New connections are closed at once.
@@ -84,6 +86,12 @@ impl Proxy {
         self.state
             .faults
             .send_modify(|faults| faults.swallowed = up_to);
+    }
+
+    /// From now on the server gets what is sent on the connections there are, and its answers are lost.
+    pub fn mute(&self) {
+        let up_to = self.accepted();
+        self.state.faults.send_modify(|faults| faults.muted = up_to);
     }
 
     /// Closes the connections there are.
@@ -142,9 +150,12 @@ async fn connection(
     server.set_nodelay(true)?;
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
-    let passing = |faults: &Faults| faults.swallowed < number;
-    let up = pump(from_client, to_server, faults.clone(), passing);
-    let down = pump(from_server, to_client, faults.clone(), passing);
+    let up = pump(from_client, to_server, faults.clone(), |faults: &Faults| {
+        faults.swallowed < number
+    });
+    let down = pump(from_server, to_client, faults.clone(), |faults: &Faults| {
+        faults.swallowed.max(faults.muted) < number
+    });
     tokio::select! {
         done = up => done,
         done = down => done,
@@ -157,7 +168,7 @@ async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut faults: watch::Receiver<Faults>,
-    passing: impl Fn(&Faults) -> bool + Copy,
+    passing: impl Fn(&Faults) -> bool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::{Mutex, MutexGuard, Once, PoisonError},
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
 };
 
 use tracing::{
-    Event, Metadata, Subscriber,
+    Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
@@ -45,6 +46,45 @@ pub fn records(id: Uuid) -> Vec<Record> {
     let watched = watched();
     let of = watched.records.get(&id.to_string());
     of.cloned().unwrap_or_default()
+}
+
+/// Runs a test on a thread of its own; what its relays said meanwhile, from `INFO` upwards.
+///
+/// # Panics
+///
+/// If the test does.
+pub async fn listened<F: Future<Output = ()>>(
+    test: impl FnOnce() -> F + Send + 'static,
+) -> Vec<String> {
+    let run = move || {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let listener = tracing_subscriber::registry().with(Listener(Arc::clone(&said)));
+        tracing::subscriber::with_default(listener, || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime")
+                .block_on(test());
+        });
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.clone()
+    };
+    tokio::task::spawn_blocking(run).await.expect("the test")
+}
+
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Listener {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        if metadata.target().starts_with("outbox") && *metadata.level() <= Level::INFO {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            let text = fields.0.remove("message").unwrap_or_default();
+            let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            said.push(text);
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -263,6 +263,22 @@ impl Worker {
         }
     }
 
+    /// How much memory it has, in KiB.
+    ///
+    /// # Panics
+    ///
+    /// If the system can't tell.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))
+            .expect("the process runs, on Linux");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let words = line.and_then(|line| line.split_whitespace().nth(1));
+        words
+            .and_then(|kib| kib.parse().ok())
+            .expect("the process has memory")
+    }
+
     /// Whether it still runs.
     ///
     /// # Panics

@@ -1,6 +1,12 @@
 //! Configuring a relay.
 
-use std::{collections::HashSet, fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use super::{
     Relay, Served, Setup,
@@ -329,8 +335,13 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     /// # Errors
     ///
     /// [`Error::is_config`] for a setting out of its range, and for a listener's address that is none or
-    /// not Postgres's; [`Error::is_connection`] or [`Error::is_timeout`] if the database can't be reached; [`Error::is_schema_mismatch`] if the
-    /// tables are missing, or not of a version that this build can use.
+    /// not Postgres's; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version that this
+    /// build can use; [`Error::is_connection`] if the database refuses the relay, or its file can't be
+    /// opened.
+    ///
+    /// A server that does not answer is no error: it may still be starting. The relay then checks the
+    /// tables before its first claim, and is degraded until it can; that begins after at most the store
+    /// timeout.
     // Boxed, so that one mistake at the call prints one error.
     pub fn build(self) -> Pin<Box<dyn Future<Output = Result<Relay<S>, Error>> + Send>>
     where
@@ -393,11 +404,17 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             .transpose()?;
         // Its own connection first: it knows at once when nobody listens, where a pool keeps trying.
         let written = self.try_writing(Arc::clone(&store)).await;
-        match written {
-            Err(error) if error.is_schema_mismatch() => {}
-            written => written?,
-        }
-        store::compatible(&store.versions().await?)?;
+        let checked = match written {
+            Err(error) if error.is_down() => {
+                tracing::warn!("the relay's database does not answer yet: {error}");
+                false
+            }
+            Err(error) if !error.is_schema_mismatch() => return Err(error),
+            _ => {
+                store::compatible(&store.versions().await?)?;
+                true
+            }
+        };
         let routes = served.iter().map(|served| served.route).collect();
         let setup = Setup {
             store,
@@ -408,6 +425,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             ears,
             vitals: Arc::default(),
             on_dead_letter: self.on_dead_letter,
+            checked: AtomicBool::new(checked),
         };
         meter::describe();
         Ok(Relay {

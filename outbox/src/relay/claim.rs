@@ -1,16 +1,17 @@
 //! Filling the window: which routes have something to claim, and whose turn it is.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
-    Mode, Run,
-    backoff::Backoff,
-    connection::{Connection, call},
+    Mode, Run, Setup,
+    backoff::{Backoff, random},
+    connection::{Connection, call, within},
     counts::add,
     dispatch,
     health::Doing,
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     Error,
-    store::{Claim, Claimed, Fault, TakenOver, fault},
+    store::{self, Claim, Claimed, Fault, TakenOver, fault},
 };
 
 /// The most rows of one claim: the knee of what was measured, more brings no more speed.
@@ -28,6 +29,9 @@ const BATCH: usize = 500;
 /// While several routes are due they share the free room, but none gets less than this: a claim has
 /// to be worth its round trip.
 const SHARE: usize = 16;
+
+/// The longest head start that a relay gives the others.
+const HEAD_START: Duration = Duration::from_millis(50);
 
 /// Claims until the relay is told to stop or, draining, until nothing is left to claim.
 pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(), Error> {
@@ -41,6 +45,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         cutoff: None,
         suspects: Suspects::new(config.lease),
         backoff: Backoff::default(),
+        woken_at: None,
     };
     let result = claimer.serve().await;
     claimer.connection.close().await;
@@ -58,6 +63,8 @@ struct Claimer<'a, S: 'static> {
     cutoff: Option<i64>,
     suspects: Suspects,
     backoff: Backoff,
+    /// How many rows it had claimed when it was woken last.
+    woken_at: Option<u64>,
 }
 
 fn claiming_topic<S>(run: &Run<S>, route: usize) -> Doing {
@@ -161,6 +168,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             Some(connected) => connected?,
             None => return Ok(Step::Again),
         }
+        self.check_tables().await?;
         if self.run.mode == Mode::Drain && self.cutoff.is_none() {
             self.cutoff = Some(call!(self.connection, "asking for the time", |session| {
                 session.now()
@@ -212,6 +220,18 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         } else {
             Step::Again
         })
+    }
+
+    /// Does what `build` could not do while the database was not there.
+    async fn check_tables(&self) -> Result<(), Error> {
+        let Setup { store, checked, .. } = &*self.run.setup;
+        if !checked.load(Ordering::Relaxed) {
+            let timeout = self.run.setup.config.store_timeout;
+            let versions = within(timeout, "checking the tables", store.versions()).await?;
+            store::compatible(&versions)?;
+            checked.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     async fn probe(&mut self) -> Result<Step, Error> {
@@ -306,6 +326,19 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         claimed
     }
 
+    /// All relays hear of a message, and one gets it. Those that came too late the last time give the
+    /// others a head start: whoever is quick stays quick, and the rest does not crowd the table.
+    async fn woken(&mut self, stop: &CancellationToken) {
+        let claimed = self.run.tally.read().claimed;
+        let in_vain = self.woken_at.replace(claimed) == Some(claimed);
+        if in_vain {
+            let head_start = HEAD_START.mul_f64(random());
+            let _ = stop
+                .run_until_cancelled(tokio::time::sleep(head_start))
+                .await;
+        }
+    }
+
     /// Waits until the next row is due, or the poll interval is over, or the store has noticed a
     /// commit. Polling is the truth; a notice only cuts the latency.
     async fn idle(&mut self, next: Option<Duration>) {
@@ -314,7 +347,9 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let stop = self.run.stop.clone();
         let Some(interval) = self.run.setup.store.watch_interval() else {
             let woken = tokio::time::timeout_at(until.into(), self.run.wake.notified());
-            let _ = stop.run_until_cancelled(woken).await;
+            if let Some(Ok(())) = stop.run_until_cancelled(woken).await {
+                self.woken(&stop).await;
+            }
             return;
         };
         while Instant::now() < until && !stop.is_cancelled() {

@@ -20,7 +20,12 @@ mod settle;
 mod suspects;
 mod window;
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
@@ -70,6 +75,8 @@ struct Setup<S: 'static> {
     ears: Option<Arc<dyn Ears>>,
     vitals: Arc<Vitals>,
     on_dead_letter: Option<OnDeadLetter>,
+    /// Its tables are known to be those that this build can use.
+    checked: AtomicBool,
 }
 
 /// A route with what its handler's attribute and the builder say about it.

@@ -108,6 +108,18 @@ pub(crate) fn is_connection(error: &Driver) -> bool {
     }
 }
 
+/// The server does not answer, is starting or stopping, or has no room for one more connection.
+pub(crate) fn is_down(error: &Driver) -> bool {
+    match error {
+        Driver::Io(_) | Driver::PoolTimedOut => true,
+        Driver::Database(error) => {
+            let code = error.code();
+            code.is_some_and(|code| matches!(&*code, "57P01" | "57P02" | "57P03" | "53300"))
+        }
+        _ => false,
+    }
+}
+
 /// SQLite's codes are plain numbers, which a SQLSTATE of Postgres may look like as well.
 fn sqlite_code(error: &dyn sqlx::error::DatabaseError, code: &str) -> Option<u32> {
     #[cfg(feature = "sqlite")]

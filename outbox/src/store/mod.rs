@@ -27,7 +27,8 @@ use uuid::Uuid;
 
 pub(crate) use self::{
     fault::{
-        Fault, fault, is_connection, is_missing_table, is_mixed_up, is_read_only, is_retryable,
+        Fault, fault, is_connection, is_down, is_missing_table, is_mixed_up, is_read_only,
+        is_retryable,
     },
     migrate::{Version, compatible},
     row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},

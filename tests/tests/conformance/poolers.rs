@@ -72,8 +72,8 @@ async fn a_session_may_change_with_each_transaction(db: Db) {
 
 async fn without_the_pooler_mode_statements_get_mixed_up(direct: Db) {
     let db = direct.through_the_pooler();
-    // Two clients, one after the other, on the same connection to the server: each counts the statements
-    // that it prepares for itself, and calls them by their numbers.
+    // Clients, one after the other, on whichever session is free: each counts the statements that it
+    // prepares for itself, and calls them by their numbers.
     let publish = async |outbox: &Outbox| {
         let client = db.another_pool(1).await;
         let mut tx = client.begin().await;
@@ -87,8 +87,13 @@ async fn without_the_pooler_mode_statements_get_mixed_up(direct: Db) {
     };
     let unaware = Outbox::default();
     publish(&unaware).await.expect("nobody was there before");
-    let error = publish(&unaware).await.expect_err("the name is taken");
-    let text = error.to_string();
+    let mut text = String::new();
+    for _ in 0..20 {
+        if let Err(error) = publish(&unaware).await {
+            text = error.to_string();
+            break;
+        }
+    }
     assert!(
         text.contains("prepared statement") && text.contains("already exists"),
         "{text}"

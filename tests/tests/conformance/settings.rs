@@ -9,7 +9,7 @@ use outbox_tests::{
     on_every_database, try_relay,
     wait::{LONG, millis, secs, within},
 };
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{PgPool, SqlitePool, postgres::PgPoolOptions};
 
 on_every_database! {
     all: [
@@ -18,7 +18,7 @@ on_every_database! {
         a_closed_pool_is_an_error,
         a_router_without_state_needs_none,
     ],
-    postgres: [a_server_that_is_not_there_is_an_error_at_the_start],
+    direct: [a_server_that_is_not_there_is_no_secret],
     sqlite: [a_file_that_cant_be_opened_is_an_error_at_the_start]
 }
 
@@ -108,11 +108,10 @@ async fn a_router_without_state_needs_none(db: Db) {
     assert_eq!(counts.delivered, 1);
 }
 
-async fn a_server_that_is_not_there_is_an_error_at_the_start(_: Db) {
+async fn a_server_that_is_not_there_is_no_secret(db: Db) {
     let pool =
         PgPool::connect_lazy("postgres://nobody:hunter2@127.0.0.1:1/nothing").expect("a URL");
-    let build = Relay::builder(&pool, &BARE).build();
-    let error = within(LONG * 2, build)
+    let error = within(LONG * 2, outbox::migrate(&pool))
         .await
         .expect_err("nobody listens on port 1");
     assert!(error.is_connection(), "{error}");
@@ -120,10 +119,25 @@ async fn a_server_that_is_not_there_is_an_error_at_the_start(_: Db) {
         !format!("{error} {error:?}").contains("hunter2"),
         "no password in a text"
     );
-    let error = within(LONG * 2, outbox::migrate(&pool))
+
+    // It may still come, so that a relay waits for it; one that refuses the relay is not waited for.
+    let build = Relay::builder(&pool, &BARE).build();
+    let relay = within(LONG, build).await.expect("a server may still come");
+    let error = within(LONG, relay.drain())
         .await
-        .expect_err("nobody listens on port 1");
+        .expect_err("it is not there");
     assert!(error.is_connection(), "{error}");
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    let Db::Postgres(inner) = &db else {
+        unreachable!("this test is for Postgres")
+    };
+    let stranger = (*inner.pool.connect_options()).clone().username("stranger");
+    let pool = PgPoolOptions::new().connect_lazy_with(stranger);
+    let build = Relay::builder(&pool, &BARE).build();
+    let error = within(LONG, build)
+        .await
+        .expect_err("there is no such role");
+    assert!(error.to_string().contains("stranger"), "{error}");
 }
 
 async fn a_file_that_cant_be_opened_is_an_error_at_the_start(_: Db) {

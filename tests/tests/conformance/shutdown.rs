@@ -44,16 +44,20 @@ fn gated() -> (Gate, Lab) {
 
 async fn an_idle_relay_stops_at_once(db: Db) {
     let lab = Lab::content();
-    let id = db.publish(&Task::named("first")).await.id;
-    let running = relay!(db, TASKS, lab; poll_interval(secs(60)), grace(secs(60))).spawn();
-    // Its first poll finds this one; then it waits for the next poll.
-    delivered(&db, id).await;
-    let start = Instant::now();
-    within(secs(10), running.shutdown()).await.expect("stops");
+    let mut quickest = LONG;
+    for _ in 0..5 {
+        let id = db.publish(&Task::named("first")).await.id;
+        let running = relay!(db, TASKS, lab; poll_interval(secs(60)), grace(secs(60))).spawn();
+        // Its first poll finds this one; then it waits for the next poll.
+        delivered(&db, id).await;
+        let start = Instant::now();
+        within(secs(10), running.shutdown()).await.expect("stops");
+        quickest = quickest.min(start.elapsed());
+    }
+    // What others do on this machine may slow one stop down, but not five.
     assert!(
-        start.elapsed() < secs(1),
-        "stopping took {:?}",
-        start.elapsed()
+        quickest < millis(100),
+        "the quickest stop took {quickest:?}"
     );
 }
 

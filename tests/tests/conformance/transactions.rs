@@ -9,7 +9,7 @@ use outbox_tests::{
     on_every_database, relay,
     wait::{LONG, within},
 };
-use sqlx::{AssertSqlSafe, Connection as _, Postgres, Sqlite, Transaction};
+use sqlx::{Connection as _, Postgres, Sqlite, Transaction};
 
 on_every_database! {
     all: [
@@ -24,7 +24,6 @@ on_every_database! {
     ],
     // The short forms publish to the default outbox, which knows of no pooler.
     unpooled: [without_a_transaction_nothing_is_sent, every_way_to_pass_a_transaction_works],
-    postgres: [a_lost_race_is_retryable_at_repeatable_read, the_winner_of_a_dedup_key_decides]
 }
 
 async fn without_a_transaction_nothing_is_sent(db: Db) {
@@ -304,97 +303,4 @@ async fn a_publish_that_gets_no_answer_times_out(db: Db) {
     });
     assert_eq!(db.count("1 = 1").await, 0);
     db.publish(&Task::named("afterwards")).await;
-}
-
-async fn a_lost_race_is_retryable_at_repeatable_read(db: Db) {
-    let Db::Postgres(inner) = &db else {
-        unreachable!("this test is for Postgres")
-    };
-    let begin = AssertSqlSafe("BEGIN ISOLATION LEVEL REPEATABLE READ".to_owned());
-    let mut loser = inner.pool.begin_with(begin).await.expect("begins");
-    // The snapshot is taken here, before the winner's commit.
-    sqlx::query("SELECT count(*) FROM outbox")
-        .execute(&mut *loser)
-        .await
-        .expect("reads");
-    let mut winner = db.begin().await;
-    Task::named("first")
-        .publication()
-        .dedup_key("once")
-        .to(&db.outbox())
-        .publish(&mut winner)
-        .await
-        .expect("publishes");
-    winner.commit().await;
-
-    let second = Task::named("second");
-    let error = second
-        .publication()
-        .dedup_key("once")
-        .to(&db.outbox())
-        .publish(&mut loser)
-        .await
-        .expect_err("the race is lost");
-    assert!(error.is_retryable(), "{error}");
-    loser.rollback().await.expect("rolls back");
-    assert_eq!(db.count("dedup_key = 'once'").await, 1);
-}
-
-async fn the_winner_of_a_dedup_key_decides(db: Db) {
-    for (key, commits) in [("wins", true), ("gives up", false)] {
-        let mut first = db.begin().await;
-        let task = Task::named("first");
-        let winner = task
-            .publication()
-            .dedup_key(key)
-            .to(&db.outbox())
-            .publish(&mut first)
-            .await
-            .expect("publishes");
-
-        let waiting = tokio::spawn({
-            let db = db.clone();
-            async move {
-                let mut second = db.begin().await;
-                let task = Task::named("second");
-                let published = task
-                    .publication()
-                    .dedup_key(key)
-                    .to(&db.outbox())
-                    .publish(&mut second)
-                    .await;
-                second.commit().await;
-                published
-            }
-        });
-        let blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        outbox_tests::eventually(LONG, || db.scalar(blocked), |waiting| *waiting > 0).await;
-        if commits {
-            first.commit().await;
-        } else {
-            first.rollback().await;
-        }
-
-        let loser = within(LONG, waiting)
-            .await
-            .expect("the task ends")
-            .expect("publishes");
-        if commits {
-            let state = outbox::MessageState::Pending;
-            assert_eq!(
-                loser.fate,
-                Fate::Duplicate {
-                    id: winner.id,
-                    state
-                }
-            );
-        } else {
-            assert_eq!(loser.fate, Fate::New);
-        }
-        assert_eq!(
-            db.rows(&format!("dedup_key = '{key}'")).await.len(),
-            1,
-            "exactly one row"
-        );
-    }
 }
