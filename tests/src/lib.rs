@@ -5,7 +5,9 @@
 
 pub mod db;
 pub mod dialect;
+pub mod dice;
 pub mod lab;
+pub mod log;
 pub mod proxy;
 pub mod server;
 pub mod trace;
@@ -15,6 +17,7 @@ pub mod worker;
 
 pub use self::{
     db::{Db, Row},
+    dice::Dice,
     lab::{Call, Lab},
     proxy::Proxy,
     server::Server,

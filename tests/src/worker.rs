@@ -3,19 +3,23 @@
 use std::{
     fmt,
     os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
-use uuid::Uuid;
+use serde::{Deserialize, Serialize};
 
-use crate::{Db, wait::millis};
+use crate::{
+    Db,
+    log::{self, Entry},
+    wait::{millis, secs},
+};
 
 /// How to start child processes on one database. They share one log file.
 #[derive(Debug)]
 pub struct Workers {
-    binary: &'static str,
+    binary: String,
     address: String,
     folder: tempfile::TempDir,
 }
@@ -24,7 +28,7 @@ pub struct Workers {
 pub struct Worker(Child);
 
 /// What a relay in a child process is built with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[expect(
     missing_docs,
     reason = "the fields are the builder's settings of the same names"
@@ -34,32 +38,24 @@ pub struct Settings {
     pub max_attempts: u32,
     pub concurrency: usize,
     pub window: usize,
+    pub poll_interval: Duration,
+    pub store_timeout: Duration,
+    /// Whether it listens.
+    pub listener: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            lease: Duration::from_secs(1),
+            lease: secs(1),
             max_attempts: 10,
             concurrency: 64,
             window: 256,
+            poll_interval: millis(50),
+            store_timeout: secs(10),
+            listener: false,
         }
     }
-}
-
-/// A line of the log: a handler's start or finish.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Whether the handler started (or finished).
-    pub start: bool,
-    /// The message.
-    pub id: Uuid,
-    /// Which attempt it was.
-    pub attempt: u32,
-    /// The message's name.
-    pub name: String,
-    /// The process that ran it.
-    pub process: u32,
 }
 
 /// The message's name that makes the worker's handler abort the process.
@@ -69,16 +65,30 @@ pub const POISON: &str = "poison";
 pub const HOLD: &str = "hold";
 
 impl Workers {
-    /// Child processes of this binary: `env!("CARGO_BIN_EXE_worker")`, which only a test can say.
+    /// Child processes of this binary, which a test knows as `env!("CARGO_BIN_EXE_worker")`.
+    ///
+    /// # Panics
+    ///
+    /// If there can be no temporary folder.
     #[must_use]
-    pub fn new(binary: &'static str, db: &Db) -> Self {
+    pub fn new(binary: &str, db: &Db) -> Self {
+        Self::at(binary, db.address())
+    }
+
+    /// Like [`new`](Self::new), on a database that they reach by another address, such as a proxy's.
+    ///
+    /// # Panics
+    ///
+    /// If there can be no temporary folder.
+    #[must_use]
+    pub fn at(binary: &str, address: String) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("outbox-worker")
             .tempdir()
             .expect("a temporary folder");
         Self {
-            binary,
-            address: db.address(),
+            binary: binary.to_owned(),
+            address,
             folder,
         }
     }
@@ -91,7 +101,7 @@ impl Workers {
         let words: Vec<&str> = prefix
             .iter()
             .copied()
-            .chain([self.binary, role, &self.address])
+            .chain([&*self.binary, role, &self.address])
             .collect();
         let (program, rest) = words.split_first().expect("there is the binary");
         let child = Command::new(program)
@@ -110,25 +120,9 @@ impl Workers {
     }
 
     fn relay_with(&self, prefix: &[&str], settings: &Settings) -> Worker {
-        let Settings {
-            lease,
-            max_attempts,
-            concurrency,
-            window,
-        } = settings;
+        let settings = serde_json::to_string(settings).expect("settings are JSON");
         let log = self.log().display().to_string();
-        let lease = lease.as_millis().to_string();
-        self.spawn(
-            prefix,
-            "relay",
-            &[
-                log,
-                lease,
-                max_attempts.to_string(),
-                concurrency.to_string(),
-                window.to_string(),
-            ],
-        )
+        self.spawn(prefix, "relay", &[log, settings])
     }
 
     /// A process that runs a relay until it is killed.
@@ -162,12 +156,7 @@ impl Workers {
     /// What the handlers of all processes have logged.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        let text = match std::fs::read_to_string(self.log()) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => panic!("the log: {error}"),
-        };
-        text.lines().map(Entry::parse).collect()
+        log::read(&self.log())
     }
 
     /// The starts among them.
@@ -180,45 +169,13 @@ impl Workers {
     }
 }
 
-impl Entry {
-    /// Appends itself to a log: one write, so that lines of several processes don't mix.
-    ///
-    /// # Panics
-    ///
-    /// If the file can't be written.
-    pub fn append(&self, log: &Path) {
-        use std::io::Write as _;
-        let what = if self.start { "start" } else { "finish" };
-        let line = format!(
-            "{what} {} {} {} {}\n",
-            self.id, self.attempt, self.process, self.name
-        );
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(log)
-            .expect("the log opens");
-        file.write_all(line.as_bytes()).expect("the log is written");
-    }
-
-    fn parse(line: &str) -> Self {
-        let mut words = line.splitn(5, ' ');
-        let mut word = || {
-            words
-                .next()
-                .unwrap_or_else(|| panic!("a line of the log: {line}"))
-        };
-        Self {
-            start: word() == "start",
-            id: word().parse().expect("an id"),
-            attempt: word().parse().expect("an attempt"),
-            process: word().parse().expect("a process"),
-            name: word().to_owned(),
-        }
-    }
-}
-
 impl Worker {
+    /// The process, as the system knows it.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Kills it, as a crash of the machine would.
     pub fn kill(mut self) {
         self.end();

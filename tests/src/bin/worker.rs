@@ -6,8 +6,9 @@ use outbox::Relay;
 use outbox_tests::{
     Call, Db, Lab, each,
     lab::{ALL, Task},
+    log::{self, Entry},
     wait::millis,
-    worker::{Entry, HOLD, POISON},
+    worker::{HOLD, POISON, Settings},
 };
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -33,21 +34,8 @@ async fn main() {
         }
         "relay" => {
             let log = PathBuf::from(next());
-            let lease = millis(number(&next()));
-            let [max_attempts, concurrency, window] = [next(), next(), next()];
-            let lab = Lab::new(move |call| handle(call, log.clone()));
-            let relay = each!(db, pool => Relay::builder(pool, &ALL)
-                .state(lab)
-                .outbox(&db.outbox())
-                .poll_interval(millis(50))
-                .lease(lease)
-                .max_attempts(number(&max_attempts))
-                .concurrency(number(&concurrency))
-                .window(number(&window))
-                .backoff(millis(20), millis(50))
-                .build()
-                .await)
-            .expect("the relay's settings are right");
+            let settings = serde_json::from_str(&next()).expect("settings are JSON");
+            let relay = relay(&db, &db.url(), log, settings).await;
             relay
                 .run_until(std::future::pending())
                 .await
@@ -57,6 +45,28 @@ async fn main() {
     }
 }
 
+async fn relay(db: &Db, url: &str, log: PathBuf, settings: Settings) -> Relay<Lab> {
+    let lab = Lab::new(move |call| handle(call, log.clone()));
+    let builder = each!(db, pool => Relay::builder(pool, &ALL))
+        .state(lab)
+        .outbox(&db.outbox())
+        .poll_interval(settings.poll_interval)
+        .store_timeout(settings.store_timeout)
+        .lease(settings.lease)
+        .max_attempts(settings.max_attempts)
+        .concurrency(settings.concurrency)
+        .window(settings.window)
+        .backoff(millis(20), millis(50));
+    let builder = match settings.listener {
+        true => builder.listener(url),
+        false => builder,
+    };
+    builder
+        .build()
+        .await
+        .expect("the relay's settings are right")
+}
+
 /// The test holds the other end of the standard input and never writes to it.
 fn end_with_the_test() {
     // An error means the same as the end.
@@ -64,15 +74,16 @@ fn end_with_the_test() {
     std::process::exit(1);
 }
 
-async fn handle(call: Call, log: PathBuf) -> Result<(), outbox::HandlerError> {
+async fn handle(call: Call, file: PathBuf) -> Result<(), outbox::HandlerError> {
     let entry = |start| Entry {
         start,
         id: call.delivery.id(),
         attempt: call.delivery.attempt(),
-        name: call.name.clone(),
         process: std::process::id(),
+        at: log::now(),
+        name: call.name.clone(),
     };
-    entry(true).append(&log);
+    entry(true).append(&file);
     match call.name.as_str() {
         POISON => {
             // Its neighbours of the same batch get the time to start, so that they are in flight.
@@ -83,7 +94,7 @@ async fn handle(call: Call, log: PathBuf) -> Result<(), outbox::HandlerError> {
         // A task's number is how long it takes.
         _ => tokio::time::sleep(Duration::from_millis(call.number.unsigned_abs())).await,
     }
-    entry(false).append(&log);
+    entry(false).append(&file);
     Ok(())
 }
 
