@@ -10,6 +10,7 @@ mod events;
 mod fences;
 mod health;
 mod isolation;
+mod kills;
 mod leases;
 mod listener;
 mod metrics;
