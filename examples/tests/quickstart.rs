@@ -1,10 +1,12 @@
 //! The quickstart does what it says: its whole output is a snapshot, and its figures are asserted.
 
-use std::{path::PathBuf, process::Command};
+use std::process::Command;
+
+mod support;
 
 #[test]
 fn the_quickstart_tells_the_whole_story() {
-    let output = Command::new(example("quickstart"))
+    let output = Command::new(support::example("quickstart"))
         .output()
         .expect("the example starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -27,20 +29,4 @@ fn the_quickstart_tells_the_whole_story() {
     ]}, {
         insta::assert_snapshot!(printed);
     });
-}
-
-/// Cargo builds a package's examples along with its tests, into the folder beside theirs.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a test knows its own path");
-    let profile = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("tests are built into `<profile>/deps`");
-    let path = profile.join("examples").join(name);
-    assert!(
-        path.exists(),
-        "{} is missing; run the tests without restricting them to one target",
-        path.display()
-    );
-    path
 }
