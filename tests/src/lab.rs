@@ -133,6 +133,7 @@ pub struct Lab(Arc<Inner>);
 struct Inner {
     behaviour: Box<dyn Fn(Call) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>,
     log: Mutex<Log>,
+    keeps_log: bool,
 }
 
 #[derive(Default)]
@@ -169,9 +170,25 @@ impl Lab {
     where
         F: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
+        Self::with(behaviour, true)
+    }
+
+    /// Like [`new`](Self::new), without a record of the calls, which would grow as long as it lives.
+    pub fn forgetful<F>(behaviour: impl Fn(Call) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        Self::with(behaviour, false)
+    }
+
+    fn with<F>(behaviour: impl Fn(Call) -> F + Send + Sync + 'static, keeps_log: bool) -> Self
+    where
+        F: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
         Self(Arc::new(Inner {
             behaviour: Box::new(move |call| Box::pin(behaviour(call))),
             log: Mutex::default(),
+            keeps_log,
         }))
     }
 
@@ -188,6 +205,9 @@ impl Lab {
             delivery,
             at: Instant::now(),
         };
+        if !self.0.keeps_log {
+            return (self.0.behaviour)(call).await;
+        }
         let mut end = Ending {
             lab: self.clone(),
             id: call.delivery.id(),

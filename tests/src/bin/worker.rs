@@ -46,7 +46,8 @@ async fn main() {
 }
 
 async fn relay(db: &Db, url: &str, log: PathBuf, settings: Settings) -> Relay<Lab> {
-    let lab = Lab::new(move |call| handle(call, log.clone()));
+    // What it would remember is in the log.
+    let lab = Lab::forgetful(move |call| handle(call, log.clone()));
     let builder = each!(db, pool => Relay::builder(pool, &ALL))
         .state(lab)
         .outbox(&db.outbox())
