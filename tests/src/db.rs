@@ -5,7 +5,8 @@ use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 use outbox::{Outbox, OutboxBuilder, Publish, Published};
 use serde_json::Value;
 use sqlx::{
-    AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _, SqlitePool,
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Row as _,
+    SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -268,6 +269,16 @@ impl Db {
             .clone()
             .host("127.0.0.1")
             .port(proxy.port())
+    }
+
+    /// How a child process reaches this Postgres database through a proxy of its server.
+    ///
+    /// # Panics
+    ///
+    /// On SQLite, which has no server.
+    #[must_use]
+    pub fn url_through(&self, proxy: &Proxy) -> String {
+        self.through(proxy).to_url_lossy().into()
     }
 
     /// The direct address of this database.

@@ -94,6 +94,13 @@ impl Proxy {
         self.state.faults.send_modify(|faults| faults.muted = up_to);
     }
 
+    /// Closes the connections on which nothing passes any more.
+    pub fn close_swallowed(&self) {
+        self.state
+            .faults
+            .send_modify(|faults| faults.cut = faults.cut.max(faults.swallowed));
+    }
+
     /// Closes the connections there are.
     pub fn cut(&self) {
         let up_to = self.accepted();
