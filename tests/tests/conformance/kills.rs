@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use outbox::Outbox;
 use outbox_tests::{
     Db, Dice, eventually,
     lab::Task,
@@ -106,7 +105,8 @@ async fn publish(db: Db, mut dice: Dice, enough: Arc<AtomicBool>) -> Published {
             })
             .collect();
         let mut tx = db.begin().await;
-        let sent = Outbox::default()
+        let sent = db
+            .outbox()
             .publish_all(&tasks, &mut tx)
             .await
             .expect("all are published");
