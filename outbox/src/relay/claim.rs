@@ -96,7 +96,10 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                         Mode::Drain if self.run.window.is_empty() && !self.suspects.wait() => {
                             return Ok(());
                         }
-                        Mode::Drain => self.run.window.left(|| !self.run.window.is_empty()).await,
+                        Mode::Drain => {
+                            let left = self.run.window.left(|| !self.run.window.is_empty());
+                            let _ = self.run.stop.run_until_cancelled(left).await;
+                        }
                         Mode::Serve => self.idle(next).await,
                     }
                 }

@@ -1,6 +1,6 @@
 //! The project of the README, as a stranger would type it: it is this package, and it delivers.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 const README: &str = include_str!("../../../README.md");
 
@@ -44,6 +44,28 @@ fn it_delivers_at_the_first_try() {
         "{printed}"
     );
     assert!(printed.contains("delivered: 1"), "{printed}");
+}
+
+/// A link to a test names it in its title: `[test](path "name")`.
+#[test]
+fn every_promise_has_the_test_it_links_to() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut links = 0;
+    for link in README.split("](").skip(1) {
+        let (target, _) = link.split_once(')').expect("a link ends");
+        let Some((file, title)) = target.split_once(' ') else {
+            continue;
+        };
+        let name = title.trim_matches('"');
+        let source = std::fs::read_to_string(root.join(file))
+            .unwrap_or_else(|error| panic!("the README links to {file}: {error}"));
+        assert!(
+            source.contains(&format!("fn {name}(")),
+            "the README links to the test `{name}`, which is not in {file}"
+        );
+        links += 1;
+    }
+    assert!(links > 15, "the README links to {links} tests only");
 }
 
 /// The first block of the README in this language.

@@ -31,3 +31,4 @@ mod traces;
 mod tracing_spans;
 mod transactions;
 mod volume;
+mod windows;
