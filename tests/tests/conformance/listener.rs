@@ -53,6 +53,15 @@ async fn arrives(db: &Db, name: &str) {
     delivered(db, id).await;
 }
 
+/// Waits until a relay hears, and has looked for itself after it began to listen: from here on it finds
+/// only what it hears of.
+async fn listens(db: &Db) {
+    eventually(LONG, || listeners(db), |pids| pids.len() == 1).await;
+    arrives(db, "heard").await;
+    // It may give others a head start of 50 ms.
+    tokio::time::sleep(millis(200)).await;
+}
+
 async fn a_commit_wakes_an_idle_relay(db: Db) {
     let lab = Lab::content();
     let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(address(&db))).spawn();
@@ -147,7 +156,7 @@ async fn a_message_committed_while_the_listener_is_away_is_found_when_it_is_back
     let proxy = Proxy::to(server.0, server.1).await;
     let relay =
         relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.through(&proxy))).spawn();
-    arrives(&db, "heard").await;
+    listens(&db).await;
     let before = proxy.accepted();
     proxy.refuse();
     // It tries to come back, in vain.
@@ -170,7 +179,7 @@ async fn a_listener_whose_connection_is_dead_is_replaced(db: Db) {
     let relay = relay!(db, TASKS, lab;
         poll_interval(HARDLY_EVER), lease(secs(1)), store_timeout(millis(500)), listener(db.through(&proxy)))
     .spawn();
-    arrives(&db, "heard").await;
+    listens(&db).await;
     let before = proxy.accepted();
     // Neither side is told.
     proxy.swallow();
@@ -199,7 +208,7 @@ async fn a_deaf_listener_leaves_it_to_the_polls(db: Db) {
 async fn nobody_is_woken_where_that_is_switched_off(db: Db) {
     let lab = Lab::content();
     let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(address(&db))).spawn();
-    arrives(&db, "loud").await;
+    listens(&db).await;
     let silent = db.outbox_builder().wake(false).build().expect("an outbox");
     // The relay may just be looking for itself, but not each time.
     let mut asleep = None;
@@ -223,7 +232,7 @@ async fn a_stop_does_not_wait_for_the_listener(db: Db) {
     let proxy = Proxy::to(server.0, server.1).await;
     let relay =
         relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.through(&proxy))).spawn();
-    arrives(&db, "heard").await;
+    listens(&db).await;
     proxy.swallow();
     within(secs(5), relay.shutdown()).await.expect("stops");
 }
