@@ -1,5 +1,6 @@
 //! The conformance suite: what the outbox promises, held against every database.
 
+mod against_reference;
 mod by_hand;
 mod claims;
 mod crashes;
