@@ -13,7 +13,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{
         TcpListener, TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
+        tcp::{ReadHalf, WriteHalf},
     },
     sync::watch,
     task::JoinHandle,
@@ -43,6 +43,8 @@ struct Faults {
     muted: usize,
     /// Up to this one they are closed.
     cut: usize,
+    /// Up to this one they are reset: what is under way is thrown away.
+    reset: usize,
     /// New connections are closed at once.
     refusing: bool,
 }
@@ -107,6 +109,12 @@ impl Proxy {
         self.state.faults.send_modify(|faults| faults.cut = up_to);
     }
 
+    /// Resets the connections there are, as a router does that has forgotten them.
+    pub fn reset(&self) {
+        let up_to = self.accepted();
+        self.state.faults.send_modify(|faults| faults.reset = up_to);
+    }
+
     /// Closes the connections there are, and each new one, until [`admit`](Self::admit).
     pub fn refuse(&self) {
         self.state
@@ -147,16 +155,15 @@ async fn accept(listener: TcpListener, server: (String, u16), state: Arc<State>)
 }
 
 async fn connection(
-    client: TcpStream,
+    mut client: TcpStream,
     server: (String, u16),
     mut faults: watch::Receiver<Faults>,
     number: usize,
 ) -> io::Result<()> {
-    let server = TcpStream::connect(server).await?;
+    let mut server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let ((from_client, to_client), (from_server, to_server)) =
-        (client.into_split(), server.into_split());
+    let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
     let up = pump(from_client, to_server, faults.clone(), |faults: &Faults| {
         faults.swallowed < number
     });
@@ -164,16 +171,21 @@ async fn connection(
         faults.swallowed.max(faults.muted) < number
     });
     tokio::select! {
-        done = up => done,
-        done = down => done,
-        () = until(&mut faults, |faults| faults.cut >= number) => Ok(()),
+        done = up => return done,
+        done = down => return done,
+        () = until(&mut faults, |faults| faults.cut.max(faults.reset) >= number) => {}
     }
+    if faults.borrow().reset >= number {
+        client.set_zero_linger()?;
+        server.set_zero_linger()?;
+    }
+    Ok(())
 }
 
 /// Hands bytes on while they may pass; what is swallowed is read no more.
 async fn pump(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
     mut faults: watch::Receiver<Faults>,
     passing: impl Fn(&Faults) -> bool,
 ) -> io::Result<()> {

@@ -295,8 +295,10 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
-    /// How long the relay waits for a claim, a settle or a renewal before it gives the connection up.
-    /// From 10 ms to 30 days. Default: 10 s.
+    /// How long the relay waits for a claim, a settle or a renewal before it gives the connection up; on
+    /// Postgres the server, too, gives such a transaction up after so long. Best well below the lease: what
+    /// was claimed and not heard of, or settled and not acknowledged, is else out of its lease before
+    /// anybody tries again. From 10 ms to 30 days. Default: 10 s.
     pub fn store_timeout(mut self, timeout: Duration) -> Self {
         self.config.store_timeout = timeout;
         self

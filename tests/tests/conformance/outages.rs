@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use outbox::{Health, Outbox, Relay};
 use outbox_tests::{
-    Call, Db, Lab, Server, eventually,
+    Call, Db, Gate, Lab, Server, eventually,
     lab::{End, TASKS, Task},
     on_every_database, relay, scaled, trace,
     wait::{LONG, millis, secs, within},
@@ -17,6 +17,7 @@ on_every_database! {
     all: [a_hundred_lost_leases_fill_no_log],
     postgres: [
         a_claim_that_gets_no_answer_is_given_up_and_its_rows_come_back,
+        connections_that_are_reset_cost_no_delivery,
         a_relay_that_is_cut_off_drops_its_handlers_in_time,
         claims_stop_while_settles_wait,
         a_publish_into_the_void_times_out,
@@ -134,6 +135,35 @@ async fn a_claim_that_gets_no_answer_is_given_up_and_its_rows_come_back(db: Db) 
     .await;
     let counts = handle.shutdown().await.expect("stops");
     assert_eq!(lab.starts(id), 1, "{counts:?}");
+}
+
+async fn connections_that_are_reset_cost_no_delivery(db: Db) {
+    let (far, proxy) = db.behind_a_proxy().await;
+    let gate = Gate::closed();
+    let lab = Lab::new({
+        let gate = gate.clone();
+        move |_| {
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                Ok(())
+            }
+        }
+    });
+    db.publish_all(&Task::numbered(20)).await;
+    let relay = relay!(far, TASKS, lab; lease(secs(10))).spawn();
+    lab.started(20).await;
+    // Between the claim and the settle, and again while they are settled.
+    proxy.reset();
+    gate.open();
+    proxy.reset();
+    all_delivered(&db).await;
+    let counts = relay.shutdown().await.expect("stops");
+    assert_eq!(
+        (counts.delivered + counts.lease_lost, lab.calls().len()),
+        (20, 20),
+        "{counts:?}"
+    );
 }
 
 async fn a_relay_that_is_cut_off_drops_its_handlers_in_time(db: Db) {
