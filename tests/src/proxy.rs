@@ -198,6 +198,8 @@ async fn pump(
         if read == 0 {
             return Ok(());
         }
+        // What came after the fault does not pass, even if both are noticed at once.
+        until(&mut faults, |faults| passing(faults)).await;
         to.write_all(&buffer[..read]).await?;
     }
 }
