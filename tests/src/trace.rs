@@ -48,26 +48,27 @@ pub fn records(id: Uuid) -> Vec<Record> {
     of.cloned().unwrap_or_default()
 }
 
-/// Runs a test on a thread of its own; what its relays said meanwhile, from `INFO` upwards.
+/// Runs a test on a thread of its own; what it returns, and what its relays said meanwhile,
+/// from `INFO` upwards.
 ///
 /// # Panics
 ///
 /// If the test does.
-pub async fn listened<F: Future<Output = ()>>(
+pub async fn listened<T: Send + 'static, F: Future<Output = T>>(
     test: impl FnOnce() -> F + Send + 'static,
-) -> Vec<String> {
+) -> (T, Vec<String>) {
     let run = move || {
         let said = Arc::new(Mutex::new(Vec::new()));
         let listener = tracing_subscriber::registry().with(Listener(Arc::clone(&said)));
-        tracing::subscriber::with_default(listener, || {
+        let returned = tracing::subscriber::with_default(listener, || {
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime")
-                .block_on(test());
+                .block_on(test())
         });
         let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.clone()
+        (returned, said.clone())
     };
     tokio::task::spawn_blocking(run).await.expect("the test")
 }

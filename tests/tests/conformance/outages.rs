@@ -66,7 +66,7 @@ async fn outage(length: std::time::Duration) {
 async fn an_outage_is_survived(_: Db) {
     let length = secs(scaled(4, 30) as u64);
     let start = Instant::now();
-    let said = trace::listened(move || outage(length)).await;
+    let ((), said) = trace::listened(move || outage(length)).await;
     let lines = u64::try_from(said.len()).expect("few lines");
     assert!(lines > 0, "it says what is wrong");
     assert!(
@@ -257,7 +257,7 @@ async fn a_publish_into_the_void_times_out(db: Db) {
 }
 
 async fn a_hundred_lost_leases_fill_no_log(db: Db) {
-    let said = trace::listened(move || async move {
+    let ((), said) = trace::listened(move || async move {
         let db = db.reopened().await;
         let lab = held_once("task");
         db.publish_all(&Task::numbered(100)).await;

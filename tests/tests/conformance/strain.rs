@@ -36,20 +36,25 @@ async fn a_handler_that_blocks_the_only_thread_is_noticed(db: Db) {
                 |lost| *lost == 1,
             )
             .await;
-            let counts = relay.shutdown().await.expect("stops");
-            assert_eq!((counts.claimed, counts.delivered), (1, 0), "{counts:?}");
+            relay.shutdown().await.expect("stops")
         }
     }));
     lab.started(1).await;
     let other = relay!(db, TASKS, lab; lease(lease)).spawn();
     delivered(&db, id).await;
-    let said = blocked.await.expect("the relay whose thread was blocked");
+    let (blocked, said) = blocked.await.expect("the relay whose thread was blocked");
     assert!(
         said.iter().any(|text| text.starts_with("lease lost")),
         "{said:?}"
     );
     let counts = other.shutdown().await.expect("stops");
-    assert_eq!((counts.delivered, lab.starts(id)), (1, 2));
+    // Where the thread was blocked within a transaction (SQLite has one writer), nobody
+    // could take the message over meanwhile: then either of them does.
+    assert_eq!(
+        (blocked.delivered + counts.delivered, lab.starts(id)),
+        (1, 2),
+        "{blocked:?}, {counts:?}"
+    );
 }
 
 async fn memory_stays_flat(db: Db) {
