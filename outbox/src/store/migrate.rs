@@ -18,7 +18,7 @@ pub(super) struct Migration {
 }
 
 /// The newest version that this build knows.
-pub(crate) const LATEST: i32 = 1;
+pub(crate) const LATEST: i32 = 2;
 
 /// Whether this build can work with tables of this history.
 pub(crate) fn compatible(history: &[Version]) -> Result<(), Error> {

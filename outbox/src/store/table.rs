@@ -10,7 +10,7 @@ pub(crate) struct Table {
     name: String,
 }
 
-/// Postgres cuts identifiers after 63 bytes; the longest name derived from the table's adds 8.
+/// Postgres cuts identifiers after 63 bytes; the longest name derived from the table's adds 13.
 const LONGEST_NAME: usize = 50;
 const LONGEST_SCHEMA: usize = 63;
 

@@ -10,13 +10,22 @@ use crate::{Error, error::Doing as _};
 
 const HISTORY: &str = include_str!("../../../migrations/sqlite/0000_history.sql");
 
-const MIGRATIONS: [Migration; LATEST as usize] = [Migration {
-    version: Version {
-        version: 1,
-        min_reader: 1,
+const MIGRATIONS: [Migration; LATEST as usize] = [
+    Migration {
+        version: Version {
+            version: 1,
+            min_reader: 1,
+        },
+        sql: include_str!("../../../migrations/sqlite/0001_outbox.sql"),
     },
-    sql: include_str!("../../../migrations/sqlite/0001_outbox.sql"),
-}];
+    Migration {
+        version: Version {
+            version: 2,
+            min_reader: 1,
+        },
+        sql: include_str!("../../../migrations/sqlite/0002_operator.sql"),
+    },
+];
 
 pub(super) async fn migrate(store: &Sqlite) -> Result<(), Error> {
     const DOING: &str = "migrating the outbox's tables";
