@@ -30,13 +30,18 @@ pub struct Record {
     pub closed: bool,
 }
 
-/// Records what is said about this message from now on.
-pub fn watch(id: Uuid) {
+/// Sets the process's subscriber, once.
+fn install() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
         let subscriber = tracing_subscriber::registry().with(Recorder);
         tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
     });
+}
+
+/// Records what is said about this message from now on.
+pub fn watch(id: Uuid) {
+    install();
     watched().ids.insert(id.to_string());
 }
 
@@ -57,6 +62,9 @@ pub fn records(id: Uuid) -> Vec<Record> {
 pub async fn listened<T: Send + 'static, F: Future<Output = T>>(
     test: impl FnOnce() -> F + Send + 'static,
 ) -> (T, Vec<String>) {
+    // Without it, what another thread says first is switched off for this one as well: while there is
+    // one subscriber only, tracing asks that of the current thread, which has none.
+    install();
     let run = move || {
         let said = Arc::new(Mutex::new(Vec::new()));
         let listener = tracing_subscriber::registry().with(Listener(Arc::clone(&said)));
