@@ -194,7 +194,7 @@ async fn print_tables(pool: &SqlitePool) -> anyhow::Result<()> {
     let stats = Outbox::default().stats(pool).await?;
     let (waiting, dead) = stats.routes.iter().fold((0, 0), |(waiting, dead), route| {
         (
-            waiting + route.pending + route.processing,
+            waiting + route.pending() + route.processing,
             dead + route.dead,
         )
     });
@@ -207,6 +207,6 @@ async fn waiting(pool: &SqlitePool) -> anyhow::Result<u64> {
     Ok(stats
         .routes
         .iter()
-        .map(|route| route.pending + route.processing)
+        .map(|route| route.pending() + route.processing)
         .sum())
 }

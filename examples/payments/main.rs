@@ -108,6 +108,6 @@ async fn waiting(pool: &PgPool, outbox: &Outbox) -> anyhow::Result<u64> {
     Ok(stats
         .routes
         .iter()
-        .map(|route| route.pending + route.processing)
+        .map(|route| route.pending() + route.processing)
         .sum())
 }

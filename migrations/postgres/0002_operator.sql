@@ -1,12 +1,18 @@
 -- What an operator works with: topics that are paused, what was discarded and why, and which relay
 -- purges; and the indexes by which delivered and dead rows are counted, listed and purged.
 
--- Rows enter these two when they settle, never before: publishing and claiming don't touch them.
-CREATE INDEX "outbox_delivered" ON "public"."outbox" ("topic", "version", "settled_at", "id")
-    WHERE "state" = 'delivered';
+-- Rows enter these when they settle, never before: publishing and claiming don't touch them. A row that
+-- was settled by hand may lack the time.
+DROP INDEX "public"."outbox_dead";
 
-CREATE INDEX "outbox_dead_route" ON "public"."outbox" ("topic", "version", "settled_at", "id")
+CREATE INDEX "outbox_dead" ON "public"."outbox" ((coalesce("settled_at", "created_at")), "id")
     WHERE "state" = 'dead';
+
+CREATE INDEX "outbox_dead_route" ON "public"."outbox" ("topic", "version", (coalesce("settled_at", "created_at")), "id")
+    WHERE "state" = 'dead';
+
+CREATE INDEX "outbox_delivered" ON "public"."outbox" ("topic", "version", (coalesce("settled_at", "created_at")), "id")
+    WHERE "state" = 'delivered';
 
 -- Topics from which no relay claims anything.
 CREATE TABLE "public"."outbox_paused" (

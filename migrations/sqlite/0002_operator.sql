@@ -1,12 +1,18 @@
 -- What an operator works with: topics that are paused, what was discarded and why, and which relay
 -- purges; and the indexes by which delivered and dead rows are counted, listed and purged.
 
--- Rows enter these two when they settle, never before: publishing and claiming don't touch them.
-CREATE INDEX "main"."outbox_delivered" ON "outbox" ("topic", "version", "settled_at", "id")
-    WHERE "state" = 'delivered';
+-- Rows enter these when they settle, never before: publishing and claiming don't touch them. A row that
+-- was settled by hand may lack the time.
+DROP INDEX "main"."outbox_dead";
 
-CREATE INDEX "main"."outbox_dead_route" ON "outbox" ("topic", "version", "settled_at", "id")
+CREATE INDEX "main"."outbox_dead" ON "outbox" ((ifnull("settled_at", "created_at")), "id")
     WHERE "state" = 'dead';
+
+CREATE INDEX "main"."outbox_dead_route" ON "outbox" ("topic", "version", (ifnull("settled_at", "created_at")), "id")
+    WHERE "state" = 'dead';
+
+CREATE INDEX "main"."outbox_delivered" ON "outbox" ("topic", "version", (ifnull("settled_at", "created_at")), "id")
+    WHERE "state" = 'delivered';
 
 -- Topics from which no relay claims anything.
 CREATE TABLE "main"."outbox_paused" (

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
         topic: &'static str,
         invalid: Invalid,
     },
+    #[error("the corrected payload is refused: {0}")]
+    Correction(Invalid),
     #[error("message for topic `{topic}` can't be serialized: {source}")]
     Serialize {
         topic: &'static str,
@@ -92,7 +94,10 @@ impl Error {
     /// database. The broken rules are in [`invalid`](Self::invalid).
     #[must_use]
     pub fn is_invalid(&self) -> bool {
-        matches!(*self.0, Kind::Invalid { .. } | Kind::Serialize { .. })
+        matches!(
+            *self.0,
+            Kind::Invalid { .. } | Kind::Correction(_) | Kind::Serialize { .. }
+        )
     }
 
     /// The broken rules with the paths of their fields; `None` for other errors, and for a message
@@ -100,7 +105,7 @@ impl Error {
     #[must_use]
     pub fn invalid(&self) -> Option<&Invalid> {
         match &*self.0 {
-            Kind::Invalid { invalid, .. } => Some(invalid),
+            Kind::Invalid { invalid, .. } | Kind::Correction(invalid) => Some(invalid),
             _ => None,
         }
     }

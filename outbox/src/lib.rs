@@ -35,11 +35,10 @@ mod relay;
 
 // The operator's side, and what all the others use.
 mod config;
-mod dead_letters;
 mod error;
 mod meter;
 mod migrate;
-mod stats;
+mod operator;
 mod trace_context;
 
 #[cfg(any(doc, doctest))]
@@ -58,7 +57,6 @@ pub use outbox_macros::{Event, FromRef, handler, message, router};
 
 pub use self::{
     config::{Outbox, OutboxBuilder},
-    dead_letters::{DeadLetter, DeadLetters, Failure},
     error::Error,
     handler::{
         Decision, Delivery, FromDelivery, FromRef, HandlerError, ResultExt, State, TestDelivery,
@@ -66,12 +64,19 @@ pub use self::{
     lifecycle::MessageState,
     message::{Invalid, Key, Message},
     migrate::{check, migrate},
+    operator::{
+        amend::{Cancellation, MessageRef, Rescheduling},
+        bulk::Bulk,
+        dead_letters::{DeadLetter, DeadLetters, Discarded, Failure, Inspected},
+        pause::Paused,
+        purge::{Purge, Retention},
+        stats::{LiveRelay, RouteStats, Stats, StatsQuery},
+    },
     publish::{Enlist, Enlisted, Fate, Publication, Publish, Published, Publishing, Sqlx},
     relay::{
         Counts, Died, HasState, Health, NeedsState, Relay, RelayBuilder, RelayHandle, StateOf,
         Trouble,
     },
     router::Router,
-    stats::{RouteStats, Stats},
     store::{DatabasePool, ListenerAddress},
 };

@@ -99,7 +99,7 @@ pub(crate) fn backlog(stats: &Stats) {
         let oldest = route.oldest_due.unwrap_or_default();
         metrics::gauge!("outbox_oldest_due_seconds", &labels).set(oldest);
         let rows = [
-            ("pending", route.pending),
+            ("pending", route.pending()),
             ("processing", route.processing),
             ("delivered", route.delivered),
             ("dead", route.dead),

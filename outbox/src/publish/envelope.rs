@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -51,7 +52,7 @@ impl Due {
         }
     }
 
-    fn check(self) -> Result<(), Error> {
+    pub(crate) fn check(self) -> Result<(), Error> {
         let too_far = match self {
             Self::In(delay) => delay > LONGEST_DELAY,
             Self::At(time) => time
@@ -90,21 +91,7 @@ impl Envelope {
     ) -> Result<Self, Error> {
         let topic = M::TOPIC;
         let invalid = |invalid| Error::new(Kind::Invalid { topic, invalid });
-        M::validate(message).map_err(invalid)?;
-
-        let payload = serde_json::to_string(message)
-            .map_err(|source| Error::new(Kind::Serialize { topic, source }))?;
-        if payload.len() > limit {
-            return Err(Error::new(Kind::TooLarge {
-                topic,
-                bytes: payload.len(),
-                limit,
-            }));
-        }
-        if holds_nul(&payload) {
-            return Err(invalid(nul(&path_of_nul(&payload))));
-        }
-
+        let (payload, version) = Self::contents(message, limit)?;
         let key = addressed.key.or_else(|| M::key(message).map(Into::into));
         for (what, key) in [("key", &key), ("dedup key", &addressed.dedup_key)] {
             let Some(key) = key else { continue };
@@ -137,12 +124,7 @@ impl Envelope {
         Ok(Self {
             id: addressed.id.unwrap_or_else(Uuid::now_v7),
             topic,
-            version: i32::try_from(M::VERSION).map_err(|_| {
-                Error::config(format!(
-                    "version {} of topic `{topic}` is too large",
-                    M::VERSION
-                ))
-            })?,
+            version,
             key,
             payload,
             headers,
@@ -150,13 +132,53 @@ impl Envelope {
             dedup_key: addressed.dedup_key,
         })
     }
+
+    /// The payload of a message that keeps its rules, and the payload's version.
+    pub(crate) fn contents<M: Message>(message: &M, limit: usize) -> Result<(String, i32), Error> {
+        let topic = M::TOPIC;
+        let invalid = |invalid| Error::new(Kind::Invalid { topic, invalid });
+        M::validate(message).map_err(invalid)?;
+
+        let payload = serde_json::to_string(message)
+            .map_err(|source| Error::new(Kind::Serialize { topic, source }))?;
+        if payload.len() > limit {
+            return Err(Error::new(Kind::TooLarge {
+                topic,
+                bytes: payload.len(),
+                limit,
+            }));
+        }
+        if holds_nul(&payload) {
+            return Err(invalid(nul(&path_of_nul(&payload))));
+        }
+        let version = i32::try_from(M::VERSION).map_err(|_| {
+            Error::config(format!(
+                "version {} of topic `{topic}` is too large",
+                M::VERSION
+            ))
+        })?;
+        Ok((payload, version))
+    }
 }
 
+/// Whether a text can be a payload; if not, why.
+pub(crate) fn check_json(json: &str, limit: usize) -> Result<(), String> {
+    if json.len() > limit {
+        return Err(format!("has {} bytes, the limit is {limit}", json.len()));
+    }
+    // serde's text has the line and the column, and quotes nothing.
+    serde_json::from_str::<IgnoredAny>(json).map_err(|error| format!("is not JSON: {error}"))?;
+    if holds_nul(json) {
+        return Err(NUL.to_owned());
+    }
+    Ok(())
+}
+
+const NUL: &str =
+    "contains the character U+0000, which Postgres can't store; remove it or encode it";
+
 fn nul(path: &str) -> Invalid {
-    Invalid::new(
-        path,
-        "contains the character U+0000, which Postgres can't store; remove it or encode it",
-    )
+    Invalid::new(path, NUL)
 }
 
 /// Whether serialized JSON holds an escaped U+0000 (JSON has no unescaped one).

@@ -13,7 +13,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use uuid::Uuid;
 
 pub(crate) use self::enlist::On;
-pub(crate) use self::envelope::{Due, Envelope, to_micros};
+pub(crate) use self::envelope::{Due, Envelope, check_json, to_micros};
 pub use self::{
     enlist::{Enlist, Enlisted, Sqlx},
     publication::Publication,
@@ -163,14 +163,23 @@ fn write<'t>(
 ) -> Publishing<'t, Vec<Published>> {
     Box::pin(async move {
         let (envelopes, Enlisted(on)) = (envelopes?, enlisted?);
-        let after = outbox.settings().publish_timeout;
-        tokio::time::timeout(after, store::insert(&outbox, on, &envelopes))
-            .await
-            .unwrap_or_else(|_| {
-                Err(Error::new(Kind::PublishTimeout {
-                    doing: "publishing",
-                    after,
-                }))
-            })
+        answered(
+            &outbox,
+            "publishing",
+            store::insert(&outbox, on, &envelopes),
+        )
+        .await
     })
+}
+
+/// Waits for the database no longer than the publish timeout.
+pub(crate) async fn answered<T>(
+    outbox: &Outbox,
+    doing: &'static str,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let after = outbox.settings().publish_timeout;
+    tokio::time::timeout(after, answer)
+        .await
+        .unwrap_or_else(|_| Err(Error::new(Kind::PublishTimeout { doing, after })))
 }

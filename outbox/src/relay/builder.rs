@@ -16,7 +16,7 @@ use super::{
 use uuid::Uuid;
 
 use crate::{
-    Error, Outbox, Router,
+    Error, Outbox, Retention, Router,
     lifecycle::Retry,
     meter,
     router::{Entry, Version},
@@ -77,7 +77,8 @@ pub(super) struct Config {
     pub(super) retry: Retry,
     pub(super) grace: Duration,
     window: Option<usize>,
-    pub(super) keep_delivered: bool,
+    keep_delivered: bool,
+    pub(super) retention: Retention,
     pub(super) store_timeout: Duration,
 }
 
@@ -97,6 +98,7 @@ impl Default for Config {
             grace: Duration::from_secs(30),
             window: None,
             keep_delivered: false,
+            retention: Retention::new(),
             store_timeout: Duration::from_secs(10),
         }
     }
@@ -113,6 +115,11 @@ impl Config {
     pub(super) fn window(&self) -> usize {
         self.window
             .unwrap_or_else(|| (4 * self.concurrency).max(256))
+    }
+
+    /// Whether a delivered row stays in the table.
+    pub(super) fn keeps_delivered(&self) -> bool {
+        self.keep_delivered || self.retention.delivered.is_some()
     }
 
     /// How long a listener may hear nothing before it is asked whether it still lives.
@@ -288,10 +295,21 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         self
     }
 
-    /// Whether delivered rows stay in the table (state `delivered`) instead of being deleted.
-    /// Default: false.
+    /// Whether delivered rows stay in the table (state `delivered`) instead of being deleted, until
+    /// somebody [purges](Outbox::purge) them. A [`retention`](Self::retention) of delivered rows keeps them
+    /// as well. Default: false.
     pub fn keep_delivered(mut self, keep: bool) -> Self {
         self.config.keep_delivered = keep;
+        self
+    }
+
+    /// How long delivered rows, dead letters and the notes on discarded ones stay in the table. Of the
+    /// relays on a table one at a time purges: at least every minute, in chunks of 500 rows, resting
+    /// between them as long as they took, on one more connection of its own. All relays of a table should
+    /// be told the same: each purges by what it was told. Default: delivered rows are deleted at once, and
+    /// all else stays.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.config.retention = retention;
         self
     }
 

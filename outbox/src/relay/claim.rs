@@ -46,6 +46,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         suspects: Suspects::new(config.lease),
         backoff: Backoff::default(),
         woken_at: None,
+        paused: Vec::new(),
     };
     let result = claimer.serve().await;
     claimer.connection.close().await;
@@ -65,6 +66,8 @@ struct Claimer<'a, S: 'static> {
     backoff: Backoff,
     /// How many rows it had claimed when it was woken last.
     woken_at: Option<u64>,
+    /// The routes of paused topics, as the last probe told.
+    paused: Vec<usize>,
 }
 
 fn claiming_topic<S>(run: &Run<S>, route: usize) -> Doing {
@@ -243,6 +246,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             session.probe(routes, cutoff)
         })?;
         self.probed_at = Instant::now();
+        self.pauses(&probe.paused);
         let others_first = self.suspects.round_begins();
         self.round.begin(&probe, others_first);
         if !self.round.has_lapsed() {
@@ -257,6 +261,24 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         } else {
             Step::Again
         })
+    }
+
+    /// Says which topics an operator has paused or resumed since the last probe.
+    fn pauses(&mut self, paused: &[usize]) {
+        if self.paused == paused {
+            return;
+        }
+        let topic = |route: &usize| self.run.setup.routes[*route].topic;
+        for route in paused.iter().filter(|route| !self.paused.contains(route)) {
+            tracing::info!(
+                topic = topic(route),
+                "the topic is paused: nothing is claimed from it"
+            );
+        }
+        for route in self.paused.iter().filter(|route| !paused.contains(route)) {
+            tracing::info!(topic = topic(route), "the topic is resumed");
+        }
+        self.paused = paused.to_vec();
     }
 
     async fn claim(&mut self, route: usize) -> Result<usize, Error> {

@@ -186,7 +186,7 @@ async fn attempt<S: Send + Sync + 'static>(
         Ended::Killed => return End::Abandoned,
     };
     let Err(Failed { decision, text }) = outcome.0 else {
-        let keep = run.setup.config.keep_delivered;
+        let keep = run.setup.config.keeps_delivered();
         return End::Verdict(if keep {
             Verdict::Kept
         } else {

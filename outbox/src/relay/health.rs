@@ -47,6 +47,7 @@ pub(super) enum Doing {
     Claiming,
     ClaimingTopic(&'static str),
     Listening,
+    Purging,
     Recording,
     Registering,
     Renewing,
@@ -58,6 +59,7 @@ impl Doing {
         match self {
             Self::Claiming | Self::ClaimingTopic(_) => "claim",
             Self::Listening => "listen",
+            Self::Purging => "purge",
             Self::Recording => "settle",
             Self::Registering => "register",
             Self::Renewing => "renew",
@@ -73,6 +75,7 @@ impl fmt::Display for Doing {
                 return write!(f, "claiming messages of topic `{topic}`");
             }
             Self::Listening => "listening for commits",
+            Self::Purging => "purging what has settled",
             Self::Recording => "recording outcomes",
             Self::Registering => "registering the relay",
             Self::Renewing => "renewing leases",

@@ -2,7 +2,8 @@
 //!
 //! Each run has one task per connection: [`claim`] fills the window with rows, [`dispatch`] runs
 //! one task per row, [`settle`] writes the outcomes down in batches, and [`renew`] holds the leases
-//! until then; [`listen`] hears of commits before the next poll. Nothing else starts tasks.
+//! until then; [`listen`] hears of commits before the next poll, and [`retain`] removes what has settled
+//! long ago. Nothing else starts tasks.
 
 mod backoff;
 mod builder;
@@ -15,6 +16,7 @@ mod health;
 mod hush;
 mod listen;
 mod renew;
+mod retain;
 mod round;
 mod settle;
 mod suspects;
@@ -222,6 +224,7 @@ impl<S: Send + Sync + 'static> Run<S> {
         let settler = tokio::spawn(settle::run(Arc::clone(&self), outcomes, done.clone()));
         let renewer = tokio::spawn(renew::run(Arc::clone(&self), done.clone()));
         let listener = self.listener(done.clone());
+        let purger = self.purger(done.clone());
 
         let claimed = claim::run(&self).await;
         // Whatever ended the claims, the rest is the same: wait for what was started.
@@ -256,7 +259,7 @@ impl<S: Send + Sync + 'static> Run<S> {
         };
         let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         done.cancel();
-        for task in [Some(settler), Some(renewer), listener]
+        for task in [Some(settler), Some(renewer), listener, purger]
             .into_iter()
             .flatten()
         {
@@ -275,6 +278,11 @@ impl<S: Send + Sync + 'static> Run<S> {
             .filter(|_| self.mode == Mode::Serve)?;
         let listener = listen::run(Arc::clone(self), Arc::clone(ears), done);
         Some(tokio::spawn(listener))
+    }
+
+    fn purger(self: &Arc<Self>, done: CancellationToken) -> Option<JoinHandle<()>> {
+        let purges = self.setup.config.retention.purges() && self.mode == Mode::Serve;
+        purges.then(|| tokio::spawn(retain::run(Arc::clone(self), done)))
     }
 
     async fn stopped_and_out_of_grace(&self) {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error,
-    stats::ALIVE,
+    operator::stats::ALIVE,
     store::{Fault, LeaseId, fault},
 };
 

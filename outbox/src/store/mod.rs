@@ -10,6 +10,7 @@ mod fault;
 mod insert;
 mod listener;
 mod migrate;
+pub(crate) mod operate;
 mod pool;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -25,6 +26,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
+use self::operate::{Old, Operate, Settled};
 pub(crate) use self::{
     fault::{
         Fault, fault, is_connection, is_down, is_missing_table, is_mixed_up, is_read_only,
@@ -36,27 +38,18 @@ pub(crate) use self::{
 };
 pub use self::{listener::ListenerAddress, pool::DatabasePool};
 use crate::{
-    DeadLetter, Error, Outbox, Published,
+    Error, MessageState, Outbox, Published,
     lifecycle::Retry,
-    publish::{Envelope, On},
+    publish::{Due, Envelope, On},
 };
 
 /// One outbox in one database, reached through the application's pool.
-pub(crate) trait Store: Send + Sync {
+pub(crate) trait Store: Operate {
     /// Brings the tables up to date; waits for other migrators, within bounds.
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The migrations in place, oldest first; empty without the history table.
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>>;
-
-    /// Rows per route and state, and whether a relay that was seen within `alive` serves the route.
-    fn stats(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>>;
-
-    /// Dead letters, latest first.
-    fn dead_letters(&self, limit: u32) -> BoxFuture<'_, Result<Vec<DeadLetter>, Error>>;
-
-    /// Makes a dead row pending again; false if there is none of this id.
-    fn redrive(&self, id: Uuid) -> BoxFuture<'_, Result<bool, Error>>;
 
     /// Opens a connection of the relay's own, from the pool's options.
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>>;
@@ -120,6 +113,30 @@ pub(crate) trait Session: Send + Sync {
 
     /// Writes down that this relay is gone.
     fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Takes a duty, or keeps it, for `hold` from now; false while another relay has it.
+    fn take_duty<'a>(
+        &'a mut self,
+        duty: &'static str,
+        relay: Uuid,
+        hold: Duration,
+    ) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// The routes that have rows of this state.
+    fn settled_routes(
+        &mut self,
+        settled: Settled,
+    ) -> BoxFuture<'_, Result<Vec<(String, i32)>, Error>>;
+
+    /// How much a purge would remove; no more than `limit` is counted.
+    fn count_old<'a>(
+        &'a mut self,
+        old: &'a Old,
+        limit: Option<u64>,
+    ) -> BoxFuture<'a, Result<u64, Error>>;
+
+    /// Removes at most `limit` rows, the oldest first; how many it were.
+    fn purge<'a>(&'a mut self, old: &'a Old, limit: u64) -> BoxFuture<'a, Result<u64, Error>>;
 
     /// Ends the connection in an orderly way.
     fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
@@ -226,4 +243,55 @@ pub(crate) async fn insert(
             match never {}
         }
     }
+}
+
+/// Changes a message that waits, inside the transaction that is open on the connection.
+pub(crate) async fn amend(
+    outbox: &Outbox,
+    on: On<'_>,
+    target: &Target,
+    amendment: Amendment,
+) -> Result<Amended, Error> {
+    match on {
+        #[cfg(feature = "postgres")]
+        On::Postgres(connection) => postgres::amend(outbox, connection, target, amendment).await,
+        #[cfg(feature = "sqlite")]
+        On::Sqlite(connection) => sqlite::amend(outbox, connection, target, amendment).await,
+        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        On::Nothing(_, never) => {
+            let _ = (outbox, target, amendment);
+            match never {}
+        }
+    }
+}
+
+/// A message that is to be changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    Id(Uuid),
+    DedupKey { topic: String, key: String },
+}
+
+/// How a message that waits is to be changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Amendment {
+    Cancel,
+    Reschedule(Due),
+}
+
+impl Amendment {
+    pub(crate) fn doing(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelling a message",
+            Self::Reschedule(_) => "rescheduling a message",
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Amended {
+    Done,
+    /// It does not wait; `None` if there is no such message.
+    Not(Option<MessageState>),
 }

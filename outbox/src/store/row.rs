@@ -4,8 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use crate::MessageState;
-
 /// A topic and a version that a relay serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
@@ -20,6 +18,8 @@ pub(crate) struct Probe {
     pub(crate) due: Vec<usize>,
     /// Routes with lapsed leases.
     pub(crate) lapsed: Vec<usize>,
+    /// Routes of paused topics; nothing is said about their rows.
+    pub(crate) paused: Vec<usize>,
     /// How long until the next row is due or the next lease lapses.
     pub(crate) next: Option<Duration>,
 }
@@ -27,7 +27,17 @@ pub(crate) struct Probe {
 impl Probe {
     /// Adds what the database says of one route: how far away, in microseconds, its first pending
     /// row and its first lease deadline are; zero or less is now.
-    pub(super) fn add(&mut self, route: usize, pending: Option<i64>, lease: Option<i64>) {
+    pub(super) fn add(
+        &mut self,
+        route: usize,
+        pending: Option<i64>,
+        lease: Option<i64>,
+        paused: bool,
+    ) {
+        if paused {
+            self.paused.push(route);
+            return;
+        }
         for (away, now) in [(pending, &mut self.due), (lease, &mut self.lapsed)] {
             match away.map(u64::try_from) {
                 None => {}
@@ -100,22 +110,30 @@ pub(crate) enum Verdict {
     GiveBack { attempts: u32, unsettled: u32 },
 }
 
-/// One line of the statistics.
+/// What there is of one route.
 #[derive(Debug)]
 pub(crate) struct RouteCount {
     pub(crate) topic: String,
     pub(crate) version: i32,
-    pub(crate) state: MessageState,
-    pub(crate) rows: u64,
-    /// Some of them wait for a relay: pending, or processing under a lease that has lapsed.
-    pub(crate) waiting: bool,
-    /// Age of the oldest due pending row.
+    /// Pending, and not before its time.
+    pub(crate) due: u64,
+    pub(crate) scheduled: u64,
+    pub(crate) processing: u64,
+    /// Of those processing, the ones whose lease has lapsed.
+    pub(crate) lapsed: u64,
+    pub(crate) delivered: u64,
+    pub(crate) dead: u64,
+    /// How long the oldest due row has been due.
     pub(crate) oldest_due: Option<Duration>,
-    pub(crate) served: bool,
 }
 
 pub(super) fn count(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(if value < 0 { 0 } else { u32::MAX })
+}
+
+/// A number of rows as a database takes it.
+pub(super) fn wide(rows: u64) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// The routes as the register of relays stores them: `[["topic", version], ...]`.

@@ -1,14 +1,14 @@
-//! What an operator sees and does: statistics, dead letters, redrive.
+//! Dead letters one by one: listed, told of, redriven.
 
 use std::{
     sync::{Arc, Mutex},
     time::SystemTime,
 };
 
-use outbox::{HandlerError, RouteStats};
+use outbox::HandlerError;
 use outbox_tests::{
     Call, Db, Lab, each, eventually,
-    lab::{ERRAND, ERRANDS, Errand, TASK, TASKS, Task},
+    lab::{Errand, TASK, TASKS, Task},
     on_every_database, relay,
     wait::{LONG, secs, within},
 };
@@ -17,103 +17,11 @@ use uuid::Uuid;
 use crate::support::{delivered, in_state, insert, insert_lapsed, row};
 
 on_every_database![
-    stats_count_each_route_and_state,
-    a_route_that_no_live_relay_serves_is_unrouted,
-    the_oldest_due_message_has_an_age,
     dead_letters_are_listed_latest_first,
     somebody_is_told_of_each_dead_letter,
     a_redriven_message_is_delivered_and_keeps_its_history,
     only_a_dead_row_can_be_redriven,
 ];
-
-async fn stats(db: &Db) -> Vec<RouteStats> {
-    each!(db, pool => db.outbox().stats(pool).await)
-        .expect("counts")
-        .routes
-}
-
-async fn stats_count_each_route_and_state(db: Db) {
-    assert_eq!(stats(&db).await.len(), 0, "an empty outbox has no routes");
-    for (state, n) in [
-        ("pending", 4),
-        ("processing", 3),
-        ("delivered", 2),
-        ("dead", 1),
-    ] {
-        for _ in 0..n {
-            insert(&db, "task", &[("state", &format!("'{state}'"))]).await;
-        }
-    }
-    insert(&db, "task", &[("version", "2")]).await;
-    db.publish(&Errand {
-        name: "errand".to_owned(),
-        number: 0,
-    })
-    .await;
-
-    let routes = stats(&db).await;
-    let names: Vec<_> = routes
-        .iter()
-        .map(|route| (route.topic.as_str(), route.version))
-        .collect();
-    assert_eq!(
-        names,
-        [(ERRAND, 1), (TASK, 1), (TASK, 2)],
-        "sorted by topic and version"
-    );
-    let counts =
-        |route: &RouteStats| [route.pending, route.processing, route.delivered, route.dead];
-    assert_eq!(
-        routes.iter().map(counts).collect::<Vec<_>>(),
-        [[1, 0, 0, 0], [4, 3, 2, 1], [1, 0, 0, 0]]
-    );
-}
-
-async fn a_route_that_no_live_relay_serves_is_unrouted(db: Db) {
-    db.execute("INSERT INTO outbox (topic, payload) VALUES ('nobodys', '{}')")
-        .await;
-    // Due much later, so that it is still pending while a relay serves it.
-    insert(&db, "task", &[("available_at", &db.ahead(secs(3600)))]).await;
-    let unrouted = async || {
-        let routes = stats(&db).await;
-        routes
-            .into_iter()
-            .filter(|route| route.unrouted)
-            .map(|route| route.topic)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        unrouted().await,
-        [TASK, "nobodys"],
-        "nobody serves anything"
-    );
-
-    let running = relay!(db, TASKS, Lab::content()).spawn();
-    let other = relay!(db, ERRANDS, Lab::content()).spawn();
-    eventually(LONG, &unrouted, |topics| topics[..] == ["nobodys"]).await;
-    other.shutdown().await.expect("stops");
-    assert_eq!(
-        unrouted().await,
-        ["nobodys"],
-        "it was not the one that mattered"
-    );
-    running.shutdown().await.expect("stops");
-    eventually(LONG, &unrouted, |topics| topics[..] == [TASK, "nobodys"]).await;
-}
-
-async fn the_oldest_due_message_has_an_age(db: Db) {
-    insert(&db, "later", &[("available_at", &db.ahead(secs(3600)))]).await;
-    let routes = stats(&db).await;
-    assert_eq!(
-        (routes[0].pending, routes[0].oldest_due),
-        (1, None),
-        "it is not due yet"
-    );
-    insert(&db, "due", &[("available_at", &db.ago(secs(90)))]).await;
-    insert(&db, "overdue", &[("available_at", &db.ago(secs(300)))]).await;
-    let age = stats(&db).await[0].oldest_due.expect("some are due");
-    assert!((secs(299)..secs(360)).contains(&age), "{age:?}");
-}
 
 async fn dead_letters_are_listed_latest_first(db: Db) {
     let lab =

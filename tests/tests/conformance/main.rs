@@ -2,6 +2,7 @@
 
 mod against_reference;
 mod by_hand;
+mod cancels;
 mod claims;
 mod crashes;
 mod dead_letters;
@@ -20,12 +21,16 @@ mod names;
 mod options;
 mod outages;
 mod outcomes;
+mod pauses;
 mod poolers;
 mod publishing;
+mod purges;
+mod redrives;
 mod relay_life;
 mod retries;
 mod settings;
 mod shutdown;
+mod statistics;
 mod strain;
 mod support;
 mod traces;

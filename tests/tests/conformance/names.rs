@@ -52,7 +52,11 @@ async fn works(db: &Db, outbox: &Outbox) {
     db.publish_to(outbox, &Task::named("elsewhere")).await;
     let stats = each!(db, pool => outbox.stats(pool).await).expect("counts");
     assert_eq!(
-        stats.routes.iter().map(|route| route.pending).sum::<u64>(),
+        stats
+            .routes
+            .iter()
+            .map(|route| route.pending())
+            .sum::<u64>(),
         1
     );
     let lab = Lab::content();

@@ -50,17 +50,20 @@ pub(crate) async fn insert_lapsed(db: &Db, name: &str) -> Uuid {
     insert(db, name, &columns).await
 }
 
-/// Inserts a task by plain SQL, with these columns beside `topic` and `payload`; its id.
+/// Inserts a task by plain SQL, with these columns beside `payload`; its id.
 pub(crate) async fn insert(db: &Db, name: &str, columns: &[(&str, &str)]) -> Uuid {
     let id = Uuid::now_v7();
     let (mut names, mut values) = (String::new(), String::new());
-    for (column, value) in columns {
+    let topic = [("topic", "'lab.task'")];
+    let default = columns.iter().all(|(column, _)| *column != "topic");
+    let topic = topic.iter().filter(|_| default);
+    for (column, value) in topic.chain(columns) {
         names.push_str(&format!(", {column}"));
         values.push_str(&format!(", {value}"));
     }
     db.execute(&format!(
-        "INSERT INTO outbox (id, topic, payload{names}) \
-         VALUES ({}, 'lab.task', '{{\"name\":\"{name}\",\"number\":0}}'{values})",
+        "INSERT INTO outbox (id, payload{names}) \
+         VALUES ({}, '{{\"name\":\"{name}\",\"number\":0}}'{values})",
         db.uuid(id)
     ))
     .await;

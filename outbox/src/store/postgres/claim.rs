@@ -25,7 +25,8 @@ const PROBE: &str = r#"
 WITH clock AS (SELECT LEAST(statement_timestamp(), timestamptz 'epoch' + $3 * interval '1 microsecond') AS now)
 SELECT
     (extract(epoch FROM pending.at - clock.now) * 1000000)::bigint,
-    (extract(epoch FROM lease.at - clock.now) * 1000000)::bigint
+    (extract(epoch FROM lease.at - clock.now) * 1000000)::bigint,
+    EXISTS (SELECT FROM "public"."outbox_paused" AS paused WHERE paused.topic = route.topic)
 FROM clock, unnest($1::text[], $2::int[]) WITH ORDINALITY AS route (topic, version, n)
 LEFT JOIN LATERAL (
     SELECT available_at AS at FROM "public"."outbox" AS o
@@ -100,8 +101,9 @@ impl Statements {
     }
 }
 
+pub(super) const NOW: &str = "SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint";
+
 pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
-    const NOW: &str = "SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint";
     let sql = Arc::from(NOW);
     let query = super::query(&session.outbox, &sql);
     let mut tx = session.begin().await.doing("asking for the time")?;
@@ -137,6 +139,7 @@ pub(super) async fn probe(
             n,
             row.try_get(0).doing(DOING)?,
             row.try_get(1).doing(DOING)?,
+            row.try_get(2).doing(DOING)?,
         );
     }
     Ok(probe)

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use sqlx::{
-    PgPool,
+    PgConnection, PgPool,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
 use uuid::Uuid;
@@ -51,6 +51,21 @@ impl Waking {
             false => &self.silent,
         }
     }
+}
+
+/// Notifies all who listen to this outbox, when the transaction commits.
+pub(super) async fn notify(
+    outbox: &Outbox,
+    tx: &mut PgConnection,
+    payload: &str,
+) -> Result<(), sqlx::Error> {
+    let notify: Arc<str> = "SELECT pg_notify($1, $2)".into();
+    super::query(outbox, &notify)
+        .bind(channel(&outbox.settings().table))
+        .bind(payload.to_owned())
+        .execute(tx)
+        .await?;
+    Ok(())
 }
 
 /// The payload by which a listener recognises its own test.

@@ -1,11 +1,16 @@
 //! Postgres 14 and later.
 
+mod amend;
 mod claim;
+mod dead_letters;
 mod listen;
 mod migrate;
 mod operate;
 mod publish;
+mod purge;
+mod register;
 mod settle;
+mod stats;
 
 use std::{
     sync::Arc,
@@ -15,16 +20,17 @@ use std::{
 use futures_util::future::BoxFuture;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Transaction,
-    postgres::PgArguments,
+    postgres::{PgArguments, PgRow},
 };
 use uuid::Uuid;
 
-pub(super) use self::publish::insert;
+pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, RouteCount, Session,
-    Settlement, Store, Table, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, Session, Settlement,
+    Store, Table, TakenOver, Version,
+    operate::{Old, Settled},
 };
-use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
+use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
 
 /// Appends a failure to the last nine; its text is an SQL expression.
 macro_rules! error_added {
@@ -46,7 +52,11 @@ pub(super) struct Statements {
     publish: publish::Statements,
     claim: claim::Statements,
     settle: settle::Statements,
-    operate: operate::Statements,
+    amend: amend::Statements,
+    dead_letters: dead_letters::Statements,
+    purge: purge::Statements,
+    register: register::Statements,
+    stats: stats::Statements,
 }
 
 /// The schema that stands in the SQL's text.
@@ -60,7 +70,11 @@ impl Statements {
             publish: publish::Statements::new(render, &channel),
             claim: claim::Statements::new(render),
             settle: settle::Statements::new(render),
-            operate: operate::Statements::new(render, &channel),
+            amend: amend::Statements::new(render, &channel),
+            dead_letters: dead_letters::Statements::new(render, &channel),
+            purge: purge::Statements::new(render),
+            register: register::Statements::new(render),
+            stats: stats::Statements::new(render),
         }
     }
 }
@@ -90,13 +104,20 @@ impl Postgres {
             .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
             .await
     }
+
+    /// Runs one statement in a transaction of its own.
+    async fn run(&self, query: Query) -> Result<Vec<PgRow>, sqlx::Error> {
+        let mut tx = self.begin().await?;
+        let rows = query.fetch_all(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(rows)
+    }
 }
 
+type Query = sqlx::query::Query<'static, sqlx::Postgres, PgArguments>;
+
 /// A statement of ours. Through a pooler in transaction mode it must not outlive its transaction.
-fn query(
-    outbox: &Outbox,
-    sql: &Arc<str>,
-) -> sqlx::query::Query<'static, sqlx::Postgres, PgArguments> {
+fn query(outbox: &Outbox, sql: &Arc<str>) -> Query {
     sqlx::query(AssertSqlSafe(Arc::clone(sql))).persistent(!outbox.settings().pooler)
 }
 
@@ -117,18 +138,6 @@ impl Store for Postgres {
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
         Box::pin(migrate::versions(self))
-    }
-
-    fn stats(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>> {
-        Box::pin(operate::stats(self, alive))
-    }
-
-    fn dead_letters(&self, limit: u32) -> BoxFuture<'_, Result<Vec<DeadLetter>, Error>> {
-        Box::pin(operate::dead_letters(self, limit))
-    }
-
-    fn redrive(&self, id: Uuid) -> BoxFuture<'_, Result<bool, Error>> {
-        Box::pin(operate::redrive(self, id))
     }
 
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
@@ -248,11 +257,39 @@ impl Session for Connected {
         routes: &'a [Route],
         forget: Duration,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(operate::heartbeat(self, relay, routes, forget))
+        Box::pin(register::heartbeat(self, relay, routes, forget))
     }
 
     fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(operate::farewell(self, relay))
+        Box::pin(register::farewell(self, relay))
+    }
+
+    fn take_duty<'a>(
+        &'a mut self,
+        duty: &'static str,
+        relay: Uuid,
+        hold: Duration,
+    ) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(purge::take_duty(self, duty, relay, hold))
+    }
+
+    fn settled_routes(
+        &mut self,
+        settled: Settled,
+    ) -> BoxFuture<'_, Result<Vec<(String, i32)>, Error>> {
+        Box::pin(purge::routes(self, settled))
+    }
+
+    fn count_old<'a>(
+        &'a mut self,
+        old: &'a Old,
+        limit: Option<u64>,
+    ) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(purge::count(self, old, limit))
+    }
+
+    fn purge<'a>(&'a mut self, old: &'a Old, limit: u64) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(purge::purge(self, old, limit))
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
@@ -270,13 +307,10 @@ impl Session for Connected {
     fn test_listeners(&mut self, test: Uuid) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             const DOING: &str = "testing the listener";
-            let channel = listen::channel(&self.outbox.settings().table);
-            let notify: Arc<str> = "SELECT pg_notify($1, $2)".into();
-            let query = query(&self.outbox, &notify)
-                .bind(channel)
-                .bind(listen::test_payload(test));
+            let outbox = self.outbox.clone();
             let mut tx = self.begin().await.doing(DOING)?;
-            query.execute(&mut *tx).await.doing(DOING)?;
+            let test = listen::test_payload(test);
+            listen::notify(&outbox, &mut tx, &test).await.doing(DOING)?;
             tx.commit().await.doing(DOING)
         })
     }

@@ -35,7 +35,8 @@ SELECT
      ORDER BY available_at LIMIT 1) - min(clock.now, ifnull(?2, clock.now)),
     (SELECT leased_until FROM "main"."outbox" AS o
      WHERE o.topic = route.value->>0 AND o.version = route.value->>1 AND o.unsettled > 0
-     ORDER BY leased_until LIMIT 1) - min(clock.now, ifnull(?2, clock.now))
+     ORDER BY leased_until LIMIT 1) - min(clock.now, ifnull(?2, clock.now)),
+    EXISTS (SELECT 1 FROM "main"."outbox_paused" AS paused WHERE paused.topic = route.value->>0)
 FROM json_each(?1) AS route, (SELECT "#,
     now!(),
     r#" AS now) AS clock
@@ -123,8 +124,9 @@ impl Statements {
     }
 }
 
+pub(super) const NOW: &str = concat!("SELECT ", now!());
+
 pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
-    const NOW: &str = concat!("SELECT ", now!());
     let row = sqlx::query(NOW)
         .fetch_one(&mut session.connection)
         .await
@@ -163,7 +165,8 @@ pub(super) async fn probe(
                 .try_get::<Option<i64>, _>(column)?
                 .map(|away| away.saturating_mul(1_000)))
         };
-        probe.add(n, micros(0).doing(DOING)?, micros(1).doing(DOING)?);
+        let paused = row.try_get(2).doing(DOING)?;
+        probe.add(n, micros(0).doing(DOING)?, micros(1).doing(DOING)?, paused);
     }
     Ok(probe)
 }

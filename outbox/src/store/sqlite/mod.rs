@@ -1,10 +1,15 @@
 //! SQLite, bundled: one file, one writer at a time.
 
+mod amend;
 mod claim;
+mod dead_letters;
 mod migrate;
 mod operate;
 mod publish;
+mod purge;
+mod register;
 mod settle;
+mod stats;
 mod turn;
 mod values;
 
@@ -17,13 +22,14 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-pub(super) use self::publish::insert;
 use self::turn::Turn;
+pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, RouteCount, Session,
-    Settlement, Store, Table, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, Session, Settlement,
+    Store, Table, TakenOver, Version,
+    operate::{Old, Settled},
 };
-use crate::{DeadLetter, Error, Outbox, error::Doing as _, lifecycle::Retry};
+use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
 
 /// The database's clock: milliseconds since 1970. The one expression by which SQL tells the time.
 macro_rules! now {
@@ -39,7 +45,11 @@ pub(super) struct Statements {
     publish: publish::Statements,
     claim: claim::Statements,
     settle: settle::Statements,
-    operate: operate::Statements,
+    amend: amend::Statements,
+    dead_letters: dead_letters::Statements,
+    purge: purge::Statements,
+    register: register::Statements,
+    stats: stats::Statements,
 }
 
 /// The schema that stands in the SQL's text.
@@ -52,7 +62,11 @@ impl Statements {
             publish: publish::Statements::new(render),
             claim: claim::Statements::new(render),
             settle: settle::Statements::new(render),
-            operate: operate::Statements::new(render),
+            amend: amend::Statements::new(render),
+            dead_letters: dead_letters::Statements::new(render),
+            purge: purge::Statements::new(render),
+            register: register::Statements::new(render),
+            stats: stats::Statements::new(render),
         }
     }
 }
@@ -89,9 +103,16 @@ impl Sqlite {
     fn statements(&self) -> &Statements {
         &self.outbox.statements().sqlite
     }
+
+    /// A writing transaction on one of the pool's connections, for the operator's statements.
+    async fn begin(&self) -> Result<Transaction<'_, sqlx::Sqlite>, sqlx::Error> {
+        self.pool.begin_with("BEGIN IMMEDIATE").await
+    }
 }
 
-fn query(sql: &Arc<str>) -> sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments> {
+type Query = sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments>;
+
+fn query(sql: &Arc<str>) -> Query {
     sqlx::query(AssertSqlSafe(Arc::clone(sql)))
 }
 
@@ -117,18 +138,6 @@ impl Store for Sqlite {
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
         Box::pin(migrate::versions(self))
-    }
-
-    fn stats(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>> {
-        Box::pin(operate::stats(self, alive))
-    }
-
-    fn dead_letters(&self, limit: u32) -> BoxFuture<'_, Result<Vec<DeadLetter>, Error>> {
-        Box::pin(operate::dead_letters(self, limit))
-    }
-
-    fn redrive(&self, id: Uuid) -> BoxFuture<'_, Result<bool, Error>> {
-        Box::pin(operate::redrive(self, id))
     }
 
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
@@ -224,11 +233,39 @@ impl Session for Connected {
         routes: &'a [Route],
         forget: Duration,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(operate::heartbeat(self, relay, routes, forget))
+        Box::pin(register::heartbeat(self, relay, routes, forget))
     }
 
     fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(operate::farewell(self, relay))
+        Box::pin(register::farewell(self, relay))
+    }
+
+    fn take_duty<'a>(
+        &'a mut self,
+        duty: &'static str,
+        relay: Uuid,
+        hold: Duration,
+    ) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(purge::take_duty(self, duty, relay, hold))
+    }
+
+    fn settled_routes(
+        &mut self,
+        settled: Settled,
+    ) -> BoxFuture<'_, Result<Vec<(String, i32)>, Error>> {
+        Box::pin(purge::routes(self, settled))
+    }
+
+    fn count_old<'a>(
+        &'a mut self,
+        old: &'a Old,
+        limit: Option<u64>,
+    ) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(purge::count(self, old, limit))
+    }
+
+    fn purge<'a>(&'a mut self, old: &'a Old, limit: u64) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(purge::purge(self, old, limit))
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {

@@ -12,7 +12,11 @@ use super::{
     now,
     values::uuid,
 };
-use crate::{Error, MessageState, Outbox, Published, error::Doing as _, publish::Envelope};
+use crate::{
+    Error, MessageState, Outbox, Published,
+    error::Doing as _,
+    publish::{Due, Envelope},
+};
 
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -90,7 +94,7 @@ impl Writer for Inserts<'_> {
         Box::pin(async move {
             let query = match chunk {
                 [row] => {
-                    let (delay, at) = due(row);
+                    let (delay, at) = millis(row.due);
                     super::query(&statements.one)
                         .bind(row.id.to_string())
                         .bind(row.topic)
@@ -104,7 +108,7 @@ impl Writer for Inserts<'_> {
                 }
                 rows => {
                     let rows = rows.iter().map(|row| {
-                        let (delay, at) = due(row);
+                        let (delay, at) = millis(row.due);
                         json!([
                             row.id,
                             row.topic,
@@ -165,8 +169,8 @@ impl Writer for Inserts<'_> {
 }
 
 /// The delay and the due time in milliseconds, rounded up: never earlier than asked for.
-fn due(row: &Envelope) -> (Option<i64>, Option<i64>) {
-    let (delay, at) = row.due.micros();
+pub(super) fn millis(due: Due) -> (Option<i64>, Option<i64>) {
+    let (delay, at) = due.micros();
     let millis = |micros: i64| (micros + 999) / 1_000;
     (delay.map(millis), at.map(millis))
 }

@@ -1,0 +1,158 @@
+//! What an operator asks of a store: to look, to redrive, to discard, to purge, to pause.
+
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::BoxFuture;
+use uuid::Uuid;
+
+use super::RouteCount;
+use crate::{DeadLetter, Discarded, Error, Inspected, LiveRelay, Paused};
+
+/// The operator's side of an outbox, reached through the application's pool.
+///
+/// Whatever changes many rows does so in chunks, each in a transaction of its own. A chunk skips rows
+/// that somebody has locked, and repeats in its outer WHERE what it relies on.
+pub(crate) trait Operate: Send + Sync {
+    /// The database's clock, in microseconds since 1970.
+    fn now(&self) -> BoxFuture<'_, Result<i64, Error>>;
+
+    /// Rows per route and state, in no order. No more than `limit` of each are counted.
+    fn stats(&self, limit: Option<u64>) -> BoxFuture<'_, Result<Vec<RouteCount>, Error>>;
+
+    /// Relays that were seen within `alive`, the latest started last.
+    fn relays(&self, alive: Duration) -> BoxFuture<'_, Result<Vec<LiveRelay>, Error>>;
+
+    /// Dead letters, the latest first.
+    fn dead_letters<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Result<Vec<DeadLetter>, Error>>;
+
+    /// A dead letter with its contents.
+    fn inspect(&self, id: Uuid) -> BoxFuture<'_, Result<Option<Inspected>, Error>>;
+
+    /// How many dead letters the filter lets through; no more than `limit` are counted.
+    fn count_dead<'a>(
+        &'a self,
+        filter: &'a Filter,
+        limit: Option<u64>,
+    ) -> BoxFuture<'a, Result<u64, Error>>;
+
+    /// Makes a dead row pending again, with another payload if one is given; false if there is none of
+    /// this id (and, for another payload, of its topic and version).
+    fn redrive<'a>(
+        &'a self,
+        id: Uuid,
+        corrected: Option<&'a Corrected>,
+    ) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// Deletes a dead row and writes down why; false if there is none of this id.
+    fn discard<'a>(&'a self, id: Uuid, reason: &'a str) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// One chunk of dead letters, the oldest first.
+    fn sweep<'a>(
+        &'a self,
+        filter: &'a Filter,
+        action: &'a Action,
+        chunk: Chunk,
+    ) -> BoxFuture<'a, Result<Swept, Error>>;
+
+    /// What was discarded, the latest first.
+    fn discarded<'a>(&'a self, page: &'a Page) -> BoxFuture<'a, Result<Vec<Discarded>, Error>>;
+
+    /// Has no relay claim from this topic; false if it was paused already.
+    fn pause<'a>(
+        &'a self,
+        topic: &'a str,
+        reason: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// Ends a pause; false if there was none.
+    fn resume<'a>(&'a self, topic: &'a str) -> BoxFuture<'a, Result<bool, Error>>;
+
+    /// The paused topics, in no order.
+    fn paused(&self) -> BoxFuture<'_, Result<Vec<Paused>, Error>>;
+}
+
+/// Which dead letters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    pub(crate) topic: Option<String>,
+    pub(crate) key: Option<String>,
+    /// Part of the last error's text.
+    pub(crate) error: Option<String>,
+    /// They died at this time or before it; in microseconds since 1970.
+    pub(crate) until: Option<i64>,
+    /// They died at this time or after it.
+    pub(crate) since: Option<i64>,
+}
+
+/// Where a page begins, or a sweep goes on: a time in microseconds since 1970, and an id.
+pub(crate) type Cursor = (i64, Uuid);
+
+/// A page of a list whose latest entries come first.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) filter: Filter,
+    /// The last entry of the page before.
+    pub(crate) after: Option<Cursor>,
+    pub(crate) limit: u32,
+}
+
+/// What is done with dead letters.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Redrive,
+    Discard(String),
+}
+
+/// The next so many rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    pub(crate) after: Option<Cursor>,
+    pub(crate) limit: u64,
+}
+
+/// What became of a chunk.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    pub(crate) changed: u64,
+    /// Where the next chunk begins; `None` after the last row.
+    pub(crate) next: Option<Cursor>,
+}
+
+/// What takes the place of a payload.
+#[derive(Debug)]
+pub(crate) struct Corrected {
+    pub(crate) payload: String,
+    /// The topic and version that the payload was made for, where that is known.
+    pub(crate) route: Option<(&'static str, i32)>,
+}
+
+/// States that only a purge, or a person, ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Delivered,
+    Dead,
+}
+
+/// What a purge removes: what settled before a time, in microseconds since 1970.
+#[derive(Debug)]
+pub(crate) struct Old {
+    pub(crate) what: What,
+    pub(crate) before: i64,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    Rows {
+        settled: Settled,
+        topic: String,
+        version: i32,
+    },
+    /// The notes on what was discarded.
+    Notes,
+}
+
+/// Of a time on a page, to go on from there.
+pub(crate) fn micros(time: SystemTime) -> i64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    crate::publish::to_micros(since.unwrap_or_default())
+}
