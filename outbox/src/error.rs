@@ -84,6 +84,14 @@ impl Error {
         Self::new(Kind::Schema(text.into()))
     }
 
+    /// The same error of the driver, with other words for what was being done.
+    pub(crate) fn while_doing(self, doing: &'static str) -> Self {
+        match *self.0 {
+            Kind::Database { source, .. } => Self::new(Kind::Database { doing, source }),
+            _ => self,
+        }
+    }
+
     /// The connection is not inside a transaction; nothing was sent to the database.
     #[must_use]
     pub fn is_not_in_transaction(&self) -> bool {

@@ -63,7 +63,7 @@ pub use self::{
     },
     lifecycle::MessageState,
     message::{Invalid, Key, Message},
-    migrate::{check, migrate},
+    migrate::{Database, check, migrate},
     operator::{
         amend::{Cancellation, MessageRef, Rescheduling},
         bulk::Bulk,
@@ -78,5 +78,5 @@ pub use self::{
         Trouble,
     },
     router::Router,
-    store::{DatabasePool, ListenerAddress},
+    store::{DatabasePool, ListenerAddress, MigrationScript},
 };

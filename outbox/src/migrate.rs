@@ -1,9 +1,24 @@
 //! Setting the tables up, and checking that they are what this build needs.
 
 use crate::{
-    Error, Outbox,
+    Error, MigrationScript, Outbox,
     store::{self, DatabasePool},
 };
+
+/// A database that an outbox can live in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Database {
+    /// Postgres (feature `postgres`).
+    #[cfg(feature = "postgres")]
+    Postgres,
+    /// SQLite (feature `sqlite`).
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+    #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+    #[doc(hidden)]
+    None(std::convert::Infallible),
+}
 
 /// Creates or updates the tables of the default outbox; see [`Outbox::migrate`].
 ///
@@ -24,9 +39,10 @@ pub async fn check(pool: &impl DatabasePool) -> Result<(), Error> {
 }
 
 impl Outbox {
-    /// Creates or updates this outbox's tables, and its schema where that is missing. Any number of
-    /// processes may do so at once. The history stands in a table of its own, apart from the
-    /// application's migrations.
+    /// Creates or updates this outbox's tables, and its schema where that is missing: all of it in one
+    /// transaction, or nothing. Any number of processes may do so at once, and relays and publishers may go on
+    /// meanwhile: where a lock is not to be had within 300 ms it lets them through and tries again. The history
+    /// stands in a table of its own, apart from the application's migrations.
     ///
     /// # Errors
     ///
@@ -34,6 +50,21 @@ impl Outbox {
     /// [`Error::is_retryable`] if a lock was not to be had within 10 s; [`Error::is_connection`].
     pub async fn migrate(&self, pool: &impl DatabasePool) -> Result<(), Error> {
         store::reach(self, pool)?.migrate().await
+    }
+
+    /// The SQL of each version of this outbox's tables, oldest first: for whoever applies it by hand, or by
+    /// a migration tool of their own, each in one transaction. It is what [`migrate`](Self::migrate) runs, which
+    /// then finds nothing left to do. No connection is needed.
+    ///
+    /// ```
+    /// # #[cfg(feature = "postgres")]
+    /// for script in outbox::Outbox::default().migration_scripts(outbox::Database::Postgres) {
+    ///     println!("-- version {}\n{}", script.version, script.sql);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn migration_scripts(&self, database: Database) -> Vec<MigrationScript> {
+        store::migration_scripts(&self.settings().table, database)
     }
 
     /// Checks that this outbox's tables are there, and that this build can work with them.

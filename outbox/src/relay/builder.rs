@@ -354,8 +354,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     ///
     /// # Errors
     ///
-    /// [`Error::is_config`] for a setting out of its range, and for a listener's address that is none or
-    /// not Postgres's; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version that this
+    /// [`Error::is_config`] for a setting out of its range, for a listener's address that is none or not
+    /// Postgres's, and for a role that lacks rights on the tables, which it names; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version that this
     /// build can use; [`Error::is_connection`] if the database refuses the relay, or its file can't be
     /// opened.
     ///
@@ -429,8 +429,13 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
                 tracing::warn!("the relay's database does not answer yet: {error}");
                 false
             }
-            Err(error) if !error.is_schema_mismatch() => return Err(error),
+            Err(error) if error.is_connection() => return Err(error),
+            Err(error) if !error.is_schema_mismatch() => {
+                self.check_rights(&*store).await?;
+                return Err(error);
+            }
             _ => {
+                self.check_rights(&*store).await?;
                 store::compatible(&store.versions().await?)?;
                 true
             }
@@ -451,6 +456,19 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
         Ok(Relay {
             setup: Arc::new(setup),
         })
+    }
+
+    async fn check_rights(&self, store: &dyn Store) -> Result<(), Error> {
+        let purges = self.config.retention.purges();
+        match store.missing_rights(purges).await? {
+            None => Ok(()),
+            Some(rights) => Err(Error::config(format!(
+                "the relay's role \"{}\" lacks rights: {}; have the owner of the tables run: {}",
+                rights.role,
+                rights.missing.join(", "),
+                rights.grants
+            ))),
+        }
     }
 
     /// A relay that could never open its own connections, or never write, should not start.

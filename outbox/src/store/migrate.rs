@@ -1,5 +1,6 @@
 //! Which versions of the tables there are, and which of them this build can work with.
 
+use super::Table;
 use crate::Error;
 
 /// One step of the tables' history.
@@ -15,6 +16,52 @@ pub(crate) struct Version {
 pub(super) struct Migration {
     pub(super) version: Version,
     pub(super) sql: &'static str,
+}
+
+/// What migrates a database from one version to the next; made by
+/// [`Outbox::migration_scripts`](crate::Outbox::migration_scripts).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigrationScript {
+    /// The version that the tables are at afterwards.
+    pub version: u32,
+    /// The oldest build that can work with them, as the newest version which that build knows.
+    pub min_reader: u32,
+    /// Plain SQL, to be run in one transaction. It writes the history as well.
+    pub sql: String,
+}
+
+/// The migrations of one database.
+pub(super) struct Migrations {
+    /// The schema that stands in the SQL's text.
+    pub(super) default_schema: &'static str,
+    /// The first of all.
+    pub(super) history: &'static str,
+    pub(super) steps: [Migration; LATEST as usize],
+    /// Notes that a step was taken; ends before its numbers.
+    pub(super) note: &'static str,
+}
+
+impl Migrations {
+    /// The scripts of all versions for this table, oldest first.
+    pub(super) fn scripts(&self, table: &Table) -> Vec<MigrationScript> {
+        let scripts = self.steps.iter().map(|Migration { version, sql }| {
+            let Version {
+                version,
+                min_reader,
+            } = *version;
+            let history = if version == 1 { self.history } else { "" };
+            let note = format!("{} ({version}, {min_reader});\n", self.note);
+            MigrationScript {
+                version: version.unsigned_abs(),
+                min_reader: min_reader.unsigned_abs(),
+                sql: [history, sql, "\n", &note]
+                    .map(|sql| table.render(sql, self.default_schema))
+                    .concat(),
+            }
+        });
+        scripts.collect()
+    }
 }
 
 /// The newest version that this build knows.

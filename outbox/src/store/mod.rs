@@ -36,9 +36,9 @@ pub(crate) use self::{
     row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
     table::Table,
 };
-pub use self::{listener::ListenerAddress, pool::DatabasePool};
+pub use self::{listener::ListenerAddress, migrate::MigrationScript, pool::DatabasePool};
 use crate::{
-    Error, MessageState, Outbox, Published,
+    Database, Error, MessageState, Outbox, Published,
     lifecycle::Retry,
     publish::{Due, Envelope, On},
 };
@@ -50,6 +50,10 @@ pub(crate) trait Store: Operate {
 
     /// The migrations in place, oldest first; empty without the history table.
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>>;
+
+    /// The rights that a relay needs and its role lacks, as `DELETE on "public"."outbox"`, and the statement
+    /// that grants them.
+    fn missing_rights(&self, purges: bool) -> BoxFuture<'_, Result<Option<MissingRights>, Error>>;
 
     /// Opens a connection of the relay's own, from the pool's options.
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>>;
@@ -221,6 +225,21 @@ impl Statements {
     }
 }
 
+/// The migrations of a database for this table.
+pub(crate) fn migration_scripts(table: &Table, database: Database) -> Vec<MigrationScript> {
+    match database {
+        #[cfg(feature = "postgres")]
+        Database::Postgres => postgres::migration_scripts(table),
+        #[cfg(feature = "sqlite")]
+        Database::Sqlite => sqlite::migration_scripts(table),
+        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        Database::None(never) => {
+            let _ = table;
+            match never {}
+        }
+    }
+}
+
 /// Reaches an outbox through a pool.
 pub(crate) fn reach(outbox: &Outbox, pool: &dyn DatabasePool) -> Result<Arc<dyn Store>, Error> {
     pool.handle().reach(outbox)
@@ -263,6 +282,20 @@ pub(crate) async fn amend(
             match never {}
         }
     }
+}
+
+/// What a role may not do.
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "only Postgres has roles")
+)]
+#[derive(Debug)]
+pub(crate) struct MissingRights {
+    pub(crate) role: String,
+    /// Such as `DELETE on "public"."outbox"`.
+    pub(crate) missing: Vec<String>,
+    /// The statements that grant all that a relay needs.
+    pub(crate) grants: String,
 }
 
 /// A message that is to be changed.

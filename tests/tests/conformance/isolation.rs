@@ -3,7 +3,7 @@
 use outbox_tests::{
     Call, Db, Gate, Lab, each, eventually,
     lab::{TASKS, Task},
-    on_every_database, relay,
+    on_every_database, relay, try_relay,
     wait::{LONG, millis, secs, within},
 };
 
@@ -203,11 +203,23 @@ async fn a_relay_needs_no_right_to_change_the_schema(db: Db) {
     };
     let role = format!("{}_app", inner.name());
     db.execute(&format!(
-        "CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON outbox, outbox_relays TO {role}; \
+        "CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT, UPDATE ON outbox, outbox_relays TO {role}; \
          GRANT SELECT ON outbox_history TO {role}"
     ))
     .await;
     let limited = db.as_role(&role);
+    let error = try_relay!(limited, TASKS, Lab::content()).expect_err("it could never settle");
+    assert!(error.is_config(), "{error}");
+    let text = error.to_string();
+    let (says, grants) = text.split_once("run: ").expect("what to do");
+    assert!(
+        says.contains(&format!(
+            "\"{role}\" lacks rights: DELETE on \"public\".\"outbox\", DELETE on \
+             \"public\".\"outbox_relays\", SELECT on \"public\".\"outbox_paused\";"
+        )),
+        "{says}"
+    );
+    db.execute(grants).await;
     let id = limited.publish(&Task::named("by the role")).await.id;
     let lab = Lab::content();
     let running = relay!(limited, TASKS, lab).spawn();

@@ -36,5 +36,6 @@ mod support;
 mod traces;
 mod tracing_spans;
 mod transactions;
+mod upgrades;
 mod volume;
 mod windows;

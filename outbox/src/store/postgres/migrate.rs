@@ -1,45 +1,79 @@
 //! Migrations: numbered plain SQL from `migrations/postgres`, one transaction, one lock.
 
+use std::time::{Duration, Instant};
+
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Row as _};
 
 use super::{
-    super::migrate::{LATEST, Migration, Version, compatible},
+    super::{
+        Table,
+        migrate::{LATEST, Migration, MigrationScript, Migrations, Version, compatible},
+    },
     DEFAULT_SCHEMA, Postgres,
 };
 use crate::{Error, error::Doing as _};
 
-const HISTORY: &str = include_str!("../../../migrations/postgres/0000_history.sql");
-
-const MIGRATIONS: [Migration; LATEST as usize] = [
-    Migration {
-        version: Version {
-            version: 1,
-            min_reader: 1,
+const MIGRATIONS: Migrations = Migrations {
+    default_schema: DEFAULT_SCHEMA,
+    history: include_str!("../../../migrations/postgres/0000_history.sql"),
+    steps: [
+        Migration {
+            version: Version {
+                version: 1,
+                min_reader: 1,
+            },
+            sql: include_str!("../../../migrations/postgres/0001_outbox.sql"),
         },
-        sql: include_str!("../../../migrations/postgres/0001_outbox.sql"),
-    },
-    Migration {
-        version: Version {
-            version: 2,
-            min_reader: 1,
+        Migration {
+            version: Version {
+                version: 2,
+                min_reader: 1,
+            },
+            sql: include_str!("../../../migrations/postgres/0002_operator.sql"),
         },
-        sql: include_str!("../../../migrations/postgres/0002_operator.sql"),
-    },
-];
+    ],
+    note: r#"INSERT INTO "public"."outbox_history" ("version", "min_reader") VALUES"#,
+};
 
-/// Waits at most this long for another migrator, or for a lock on the tables.
+/// Waits at most this long for another migrator.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-    SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '10min'; \
+    SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '10min'; \
     SET LOCAL idle_in_transaction_session_timeout = '1min'";
+
+/// Whoever comes after a statement that waits for a table's lock waits as well, publishers included. So
+/// it waits shortly, and comes again.
+const SHORT_WAITS: &str = "SET LOCAL lock_timeout = '300ms'";
+
+/// How long a migration that others stand in the way of comes again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long it leaves the others alone in between.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// One lock per outbox; transaction-scoped, so that it works through a pooler and can't be left behind.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('outbox migration'), hashtext($1))";
 
 pub(super) async fn migrate(store: &Postgres) -> Result<(), Error> {
+    let began = Instant::now();
+    loop {
+        match attempt(store).await {
+            Err(error) if error.is_retryable() && began.elapsed() < PATIENCE => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(error) if error.is_retryable() => {
+                return Err(error.while_doing(
+                    "migrating the outbox's tables, which for 10 s others have been using: another \
+                     migrator, or a transaction left open (pg_stat_activity tells)",
+                ));
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn attempt(store: &Postgres) -> Result<(), Error> {
     const DOING: &str = "migrating the outbox's tables";
     let table = &store.outbox.settings().table;
-    let render = |sql: &str| AssertSqlSafe(table.render(sql, DEFAULT_SCHEMA));
-
     let mut tx = store.pool.begin_with(BEGIN).await.doing(DOING)?;
     sqlx::query(LOCK)
         .persistent(false)
@@ -52,6 +86,7 @@ pub(super) async fn migrate(store: &Postgres) -> Result<(), Error> {
         // Up to date, or newer than this build: nothing to do, or nothing it may do.
         return compatible(&known);
     }
+    tx.execute(SHORT_WAITS).await.doing(DOING)?;
     if let Some(schema) = table.schema() {
         let there: bool =
             sqlx::query("SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)")
@@ -62,31 +97,31 @@ pub(super) async fn migrate(store: &Postgres) -> Result<(), Error> {
                 .and_then(|row| row.try_get(0))
                 .doing(DOING)?;
         if !there {
-            tx.execute(AssertSqlSafe(format!("CREATE SCHEMA \"{schema}\"")))
+            tx.execute(AssertSqlSafe(create_schema(schema)))
                 .await
                 .doing(DOING)?;
         }
     }
-    if known.is_empty() {
-        tx.execute(render(HISTORY)).await.doing(DOING)?;
-    }
     let newest = known.iter().map(|step| step.version).max().unwrap_or(0);
-    for migration in MIGRATIONS
-        .iter()
-        .filter(|migration| migration.version.version > newest)
-    {
-        tx.execute(render(migration.sql)).await.doing(DOING)?;
-        sqlx::query(render(
-            r#"INSERT INTO "public"."outbox_history" (version, min_reader) VALUES ($1, $2)"#,
-        ))
-        .persistent(false)
-        .bind(migration.version.version)
-        .bind(migration.version.min_reader)
-        .execute(&mut *tx)
-        .await
-        .doing(DOING)?;
+    for script in MIGRATIONS.scripts(table) {
+        if script.version > newest.unsigned_abs() {
+            tx.execute(AssertSqlSafe(script.sql)).await.doing(DOING)?;
+        }
     }
     tx.commit().await.doing(DOING)
+}
+
+fn create_schema(schema: &str) -> String {
+    format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\";\n")
+}
+
+/// The scripts for people, who may have to make the schema first.
+pub(crate) fn scripts(table: &Table) -> Vec<MigrationScript> {
+    let mut scripts = MIGRATIONS.scripts(table);
+    if let (Some(schema), Some(first)) = (table.schema(), scripts.first_mut()) {
+        first.sql.insert_str(0, &create_schema(schema));
+    }
+    scripts
 }
 
 pub(super) async fn versions(store: &Postgres) -> Result<Vec<Version>, Error> {

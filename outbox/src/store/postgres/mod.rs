@@ -9,6 +9,7 @@ mod operate;
 mod publish;
 mod purge;
 mod register;
+mod rights;
 mod settle;
 mod stats;
 
@@ -24,10 +25,10 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-pub(super) use self::{amend::amend, publish::insert};
+pub(super) use self::{amend::amend, migrate::scripts as migration_scripts, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, Session, Settlement,
-    Store, Table, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, MissingRights, Probe, Renewed, Route, Session,
+    Settlement, Store, Table, TakenOver, Version,
     operate::{Old, Settled},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
@@ -138,6 +139,10 @@ impl Store for Postgres {
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
         Box::pin(migrate::versions(self))
+    }
+
+    fn missing_rights(&self, purges: bool) -> BoxFuture<'_, Result<Option<MissingRights>, Error>> {
+        Box::pin(rights::missing(self, purges))
     }
 
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {

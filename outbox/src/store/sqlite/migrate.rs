@@ -3,35 +3,43 @@
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, SqliteConnection};
 
 use super::{
-    super::migrate::{LATEST, Migration, Version, compatible},
+    super::{
+        Table,
+        migrate::{LATEST, Migration, MigrationScript, Migrations, Version, compatible},
+    },
     DEFAULT_SCHEMA, Sqlite,
 };
 use crate::{Error, error::Doing as _};
 
-const HISTORY: &str = include_str!("../../../migrations/sqlite/0000_history.sql");
+const MIGRATIONS: Migrations = Migrations {
+    default_schema: DEFAULT_SCHEMA,
+    history: include_str!("../../../migrations/sqlite/0000_history.sql"),
+    steps: [
+        Migration {
+            version: Version {
+                version: 1,
+                min_reader: 1,
+            },
+            sql: include_str!("../../../migrations/sqlite/0001_outbox.sql"),
+        },
+        Migration {
+            version: Version {
+                version: 2,
+                min_reader: 1,
+            },
+            sql: include_str!("../../../migrations/sqlite/0002_operator.sql"),
+        },
+    ],
+    note: r#"INSERT INTO "main"."outbox_history" ("version", "min_reader") VALUES"#,
+};
 
-const MIGRATIONS: [Migration; LATEST as usize] = [
-    Migration {
-        version: Version {
-            version: 1,
-            min_reader: 1,
-        },
-        sql: include_str!("../../../migrations/sqlite/0001_outbox.sql"),
-    },
-    Migration {
-        version: Version {
-            version: 2,
-            min_reader: 1,
-        },
-        sql: include_str!("../../../migrations/sqlite/0002_operator.sql"),
-    },
-];
+pub(crate) fn scripts(table: &Table) -> Vec<MigrationScript> {
+    MIGRATIONS.scripts(table)
+}
 
 pub(super) async fn migrate(store: &Sqlite) -> Result<(), Error> {
     const DOING: &str = "migrating the outbox's tables";
     let table = &store.outbox.settings().table;
-    let render = |sql: &str| AssertSqlSafe(table.render(sql, DEFAULT_SCHEMA));
-
     // One writer: whoever comes second waits here, for as long as the pool's busy timeout says.
     let mut tx = store
         .pool
@@ -43,23 +51,11 @@ pub(super) async fn migrate(store: &Sqlite) -> Result<(), Error> {
         // Up to date, or newer than this build: nothing to do, or nothing it may do.
         return compatible(&known);
     }
-    if known.is_empty() {
-        tx.execute(render(HISTORY)).await.doing(DOING)?;
-    }
     let newest = known.iter().map(|step| step.version).max().unwrap_or(0);
-    for migration in MIGRATIONS
-        .iter()
-        .filter(|migration| migration.version.version > newest)
-    {
-        tx.execute(render(migration.sql)).await.doing(DOING)?;
-        sqlx::query(render(
-            r#"INSERT INTO "main"."outbox_history" (version, min_reader) VALUES (?1, ?2)"#,
-        ))
-        .bind(migration.version.version)
-        .bind(migration.version.min_reader)
-        .execute(&mut *tx)
-        .await
-        .doing(DOING)?;
+    for script in MIGRATIONS.scripts(table) {
+        if script.version > newest.unsigned_abs() {
+            tx.execute(AssertSqlSafe(script.sql)).await.doing(DOING)?;
+        }
     }
     tx.commit().await.doing(DOING)
 }

@@ -23,10 +23,10 @@ use sqlx::{
 use uuid::Uuid;
 
 use self::turn::Turn;
-pub(super) use self::{amend::amend, publish::insert};
+pub(super) use self::{amend::amend, migrate::scripts as migration_scripts, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, Probe, Renewed, Route, Session, Settlement,
-    Store, Table, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, MissingRights, Probe, Renewed, Route, Session,
+    Settlement, Store, Table, TakenOver, Version,
     operate::{Old, Settled},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
@@ -138,6 +138,12 @@ impl Store for Sqlite {
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
         Box::pin(migrate::versions(self))
+    }
+
+    fn missing_rights(&self, purges: bool) -> BoxFuture<'_, Result<Option<MissingRights>, Error>> {
+        let _ = purges;
+        // A file's permissions are not its tables'.
+        Box::pin(async { Ok(None) })
     }
 
     fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
