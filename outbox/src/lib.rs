@@ -49,6 +49,10 @@ pub mod compile_errors {}
 #[doc = include_str!("../docs/metrics.md")]
 pub mod metrics {}
 
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/migrations.md")]
+pub mod migrations {}
+
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
