@@ -2,14 +2,14 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use sqlx::{Row as _, postgres::PgRow};
+use sqlx::{PgConnection, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
     super::{Claim, Claimed, Probe, Route, TakenOver, row::count, take_over::Plan},
     Connected, error_added, stored, time,
 };
-use crate::{Error, error::Doing as _, lifecycle::Retry, publish::to_micros};
+use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -168,18 +168,31 @@ pub(super) async fn take_over(
     retry: &Retry,
     alone: bool,
 ) -> Result<TakenOver, Error> {
-    const DOING: &str = "taking over lapsed messages";
     let outbox = session.outbox.clone();
-    let statements = &outbox.statements().postgres.claim;
-    let mut tx = session.begin().await.doing(DOING)?;
-    let lapsed = super::query(&outbox, &statements.lapsed)
+    let lapsed = super::query(&outbox, &outbox.statements().postgres.claim.lapsed)
         .bind(claim.route.topic)
         .bind(claim.route.version)
         .bind(i64::from(claim.limit))
-        .bind(claim.cutoff)
-        .fetch_all(&mut *tx)
-        .await
-        .doing(DOING)?;
+        .bind(claim.cutoff);
+    let mut tx = session.begin().await.doing(TAKING_OVER)?;
+    let rows = lapsed.fetch_all(&mut *tx).await.doing(TAKING_OVER)?;
+    let taken = take(&outbox, &mut tx, claim, &rows, retry, alone).await?;
+    tx.commit().await.doing(TAKING_OVER)?;
+    Ok(taken)
+}
+
+const TAKING_OVER: &str = "taking over lapsed messages";
+
+/// Does with these lapsed rows, which are locked, what [`Plan::of`] says.
+pub(super) async fn take(
+    outbox: &Outbox,
+    tx: &mut PgConnection,
+    claim: &Claim,
+    lapsed: &[PgRow],
+    retry: &Retry,
+    alone: bool,
+) -> Result<TakenOver, Error> {
+    let statements = &outbox.statements().postgres.claim;
     let lapsed = lapsed.iter().map(|row| {
         Ok((
             row.try_get(0)?,
@@ -187,7 +200,9 @@ pub(super) async fn take_over(
             count(row.try_get::<i32, _>(2)?.into()),
         ))
     });
-    let lapsed: Vec<(Uuid, u32, u32)> = lapsed.collect::<Result<_, sqlx::Error>>().doing(DOING)?;
+    let lapsed: Vec<(Uuid, u32, u32)> = lapsed
+        .collect::<Result<_, sqlx::Error>>()
+        .doing(TAKING_OVER)?;
     let plan = Plan::of(&lapsed, retry, alone);
 
     let mut taken = TakenOver {
@@ -201,31 +216,30 @@ pub(super) async fn take_over(
             .iter()
             .map(|run| (run.id, stored(run.unsettled)))
             .unzip();
-        let rows = super::query(&outbox, &statements.take_over)
+        let rows = super::query(outbox, &statements.take_over)
             .bind(ids)
             .bind(unsettled)
             .bind(claim.token)
             .bind(to_micros(claim.lease))
             .fetch_all(&mut *tx)
             .await
-            .doing(DOING)?;
-        taken.rows = claimed(&rows, |id| plan.unsettled_before(id)).doing(DOING)?;
+            .doing(TAKING_OVER)?;
+        taken.rows = claimed(&rows, |id| plan.unsettled_before(id)).doing(TAKING_OVER)?;
     }
     for (text, ids) in plan.dead_by_text() {
-        let rows = super::query(&outbox, &statements.give_up)
+        let rows = super::query(outbox, &statements.give_up)
             .bind(ids)
             .bind(text);
-        let rows = rows.fetch_all(&mut *tx).await.doing(DOING)?;
+        let rows = rows.fetch_all(&mut *tx).await.doing(TAKING_OVER)?;
         for row in &rows {
-            taken.dead.push(row.try_get(0).doing(DOING)?);
+            taken.dead.push(row.try_get(0).doing(TAKING_OVER)?);
         }
     }
-    tx.commit().await.doing(DOING)?;
     Ok(taken)
 }
 
 /// Reads claimed rows and puts them back into claim order: RETURNING has an order of its own.
-fn claimed(
+pub(super) fn claimed(
     rows: &[PgRow],
     unsettled_before: impl Fn(Uuid) -> u32,
 ) -> Result<Vec<Claimed>, sqlx::Error> {

@@ -15,7 +15,7 @@ use super::{
     Connected, now,
     values::{millis, text, time, uuid},
 };
-use crate::{Error, error::Doing as _, lifecycle::Retry};
+use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
 
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -195,20 +195,33 @@ pub(super) async fn take_over(
     retry: &Retry,
     alone: bool,
 ) -> Result<TakenOver, Error> {
-    const DOING: &str = "taking over lapsed messages";
     let outbox = session.outbox.clone();
-    let statements = &outbox.statements().sqlite.claim;
-    let turn = Arc::clone(&session.turn);
-    let _turn = turn.take().await;
-    let mut tx = session.begin().await.doing(DOING)?;
-    let lapsed = super::query(&statements.lapsed)
+    let lapsed = super::query(&outbox.statements().sqlite.claim.lapsed)
         .bind(claim.route.topic)
         .bind(claim.route.version)
         .bind(claim.limit)
-        .bind(claim.cutoff.map(|cutoff| cutoff / 1_000))
-        .fetch_all(&mut *tx)
-        .await
-        .doing(DOING)?;
+        .bind(claim.cutoff.map(|cutoff| cutoff / 1_000));
+    let turn = Arc::clone(&session.turn);
+    let _turn = turn.take().await;
+    let mut tx = session.begin().await.doing(TAKING_OVER)?;
+    let rows = lapsed.fetch_all(&mut *tx).await.doing(TAKING_OVER)?;
+    let taken = take(&outbox, &mut tx, claim, &rows, retry, alone).await?;
+    tx.commit().await.doing(TAKING_OVER)?;
+    Ok(taken)
+}
+
+const TAKING_OVER: &str = "taking over lapsed messages";
+
+/// Does with these lapsed rows what [`Plan::of`] says.
+pub(super) async fn take(
+    outbox: &Outbox,
+    tx: &mut SqliteConnection,
+    claim: &Claim,
+    lapsed: &[SqliteRow],
+    retry: &Retry,
+    alone: bool,
+) -> Result<TakenOver, Error> {
+    let statements = &outbox.statements().sqlite.claim;
     let lapsed = lapsed.iter().map(|row| {
         Ok((
             uuid(row, 0)?,
@@ -216,7 +229,9 @@ pub(super) async fn take_over(
             count(row.try_get(2)?),
         ))
     });
-    let lapsed: Vec<_> = lapsed.collect::<Result<_, sqlx::Error>>().doing(DOING)?;
+    let lapsed: Vec<_> = lapsed
+        .collect::<Result<_, sqlx::Error>>()
+        .doing(TAKING_OVER)?;
     let plan = Plan::of(&lapsed, retry, alone);
 
     let mut taken = TakenOver {
@@ -232,23 +247,22 @@ pub(super) async fn take_over(
             .bind(millis(claim.lease))
             .fetch_all(&mut *tx)
             .await
-            .doing(DOING)?;
-        taken.rows = claimed(&rows, |id| plan.unsettled_before(id)).doing(DOING)?;
+            .doing(TAKING_OVER)?;
+        taken.rows = claimed(&rows, |id| plan.unsettled_before(id)).doing(TAKING_OVER)?;
     }
     for (text, ids) in plan.dead_by_text() {
         let rows = super::query(&statements.give_up)
             .bind(json!(ids).to_string())
             .bind(text);
-        for row in &rows.fetch_all(&mut *tx).await.doing(DOING)? {
-            taken.dead.push(uuid(row, 0).doing(DOING)?);
+        for row in &rows.fetch_all(&mut *tx).await.doing(TAKING_OVER)? {
+            taken.dead.push(uuid(row, 0).doing(TAKING_OVER)?);
         }
     }
-    tx.commit().await.doing(DOING)?;
     Ok(taken)
 }
 
 /// Reads claimed rows and puts them back into claim order: RETURNING has an order of its own.
-fn claimed(
+pub(super) fn claimed(
     rows: &[SqliteRow],
     unsettled_before: impl Fn(Uuid) -> u32,
 ) -> Result<Vec<Claimed>, sqlx::Error> {
