@@ -65,6 +65,13 @@ pub(crate) enum Kind {
          look for a trigger on the outbox's table that skips it"
     )]
     Skipped,
+    #[cfg(feature = "testing")]
+    #[error("message {id} of topic `{topic}`: {reason}")]
+    Undecodable {
+        id: uuid::Uuid,
+        topic: &'static str,
+        reason: String,
+    },
 }
 
 impl Error {
@@ -99,13 +106,16 @@ impl Error {
     }
 
     /// The message breaks its own rules or can't be stored as it is; nothing was sent to the
-    /// database. The broken rules are in [`invalid`](Self::invalid).
+    /// database. The broken rules are in [`invalid`](Self::invalid). From the test kit: a row is no
+    /// message of its type.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
-        matches!(
-            *self.0,
-            Kind::Invalid { .. } | Kind::Correction(_) | Kind::Serialize { .. }
-        )
+        match *self.0 {
+            Kind::Invalid { .. } | Kind::Correction(_) | Kind::Serialize { .. } => true,
+            #[cfg(feature = "testing")]
+            Kind::Undecodable { .. } => true,
+            _ => false,
+        }
     }
 
     /// The broken rules with the paths of their fields; `None` for other errors, and for a message

@@ -41,6 +41,9 @@ mod migrate;
 mod operator;
 mod trace_context;
 
+#[cfg(feature = "testing")]
+pub mod testing;
+
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/compile-errors.md")]
 pub mod compile_errors {}

@@ -201,7 +201,7 @@ impl DeadLetters {
     /// [`Error::is_connection`]; [`Error::is_schema_mismatch`] without the table.
     pub async fn list(self) -> Result<Vec<DeadLetter>, Error> {
         let (store, page) = self.page().await?;
-        store.dead_letters(&page).await
+        store.operator().dead_letters(&page).await
     }
 
     /// A dead letter with its payload and headers; `None` if no dead message has this id.
@@ -210,7 +210,7 @@ impl DeadLetters {
     ///
     /// See [`list`](Self::list).
     pub async fn inspect(self, id: Uuid) -> Result<Option<Inspected>, Error> {
-        self.store?.inspect(id).await
+        self.store?.operator().inspect(id).await
     }
 
     /// Makes a dead message pending again, due at once, with all its attempts; its errors stay.
@@ -220,7 +220,7 @@ impl DeadLetters {
     ///
     /// See [`list`](Self::list).
     pub async fn redrive(self, id: Uuid) -> Result<bool, Error> {
-        self.store?.redrive(id, None).await
+        self.store?.operator().redrive(id, None).await
     }
 
     /// As [`redrive`](Self::redrive), with this message in place of the one that died: for a payload that
@@ -237,7 +237,7 @@ impl DeadLetters {
             payload,
             route: Some((M::TOPIC, version)),
         };
-        self.store?.redrive(id, Some(&corrected)).await
+        self.store?.operator().redrive(id, Some(&corrected)).await
     }
 
     /// As [`redrive_with`](Self::redrive_with), for whoever has no more than the text: it has to be JSON
@@ -254,7 +254,7 @@ impl DeadLetters {
             payload: json.to_owned(),
             route: None,
         };
-        self.store?.redrive(id, Some(&corrected)).await
+        self.store?.operator().redrive(id, Some(&corrected)).await
     }
 
     /// Redrives all that is chosen, the oldest first, as far as it is dead when this begins: what dies
@@ -270,7 +270,7 @@ impl DeadLetters {
     ///
     /// See [`list`](Self::list).
     pub async fn discard(self, id: Uuid, reason: &str) -> Result<bool, Error> {
-        self.store?.discard(id, &told(reason)).await
+        self.store?.operator().discard(id, &told(reason)).await
     }
 
     /// Discards all that is chosen, as far as it is dead when this begins, the oldest first.
@@ -286,7 +286,7 @@ impl DeadLetters {
     /// See [`list`](Self::list).
     pub async fn discarded(self) -> Result<Vec<Discarded>, Error> {
         let (store, page) = self.page().await?;
-        store.discarded(&page).await
+        store.operator().discarded(&page).await
     }
 
     async fn page(self) -> Result<(Arc<dyn Store>, Page), Error> {
@@ -294,7 +294,7 @@ impl DeadLetters {
         let store = self.store?;
         let mut filter = self.filter;
         if self.older_than.is_some() || self.younger_than.is_some() {
-            let now = store.now().await?;
+            let now = store.operator().now().await?;
             filter.aged(now, self.older_than, self.younger_than);
         }
         let page = Page {
@@ -349,7 +349,7 @@ impl Sweep {
     /// Settles, once, which time ages count from. What dies after it is not for this sweep.
     async fn begin(&mut self) -> Result<(), Error> {
         if !self.begun {
-            let now = self.store.now().await?;
+            let now = self.store.operator().now().await?;
             self.filter.aged(now, self.ages.0, self.ages.1);
             self.filter.until = Some(self.filter.until.unwrap_or(now));
             self.begun = true;
@@ -362,7 +362,7 @@ impl Work for Sweep {
     fn count(&mut self, limit: Option<u64>) -> BoxFuture<'_, Result<u64, Error>> {
         Box::pin(async move {
             self.begin().await?;
-            self.store.count_dead(&self.filter, limit).await
+            self.store.operator().count_dead(&self.filter, limit).await
         })
     }
 
@@ -373,7 +373,11 @@ impl Work for Sweep {
                 after: self.after,
                 limit,
             };
-            let swept = self.store.sweep(&self.filter, &self.action, chunk).await?;
+            let swept = self
+                .store
+                .operator()
+                .sweep(&self.filter, &self.action, chunk)
+                .await?;
             self.after = swept.next;
             Ok(Step {
                 changed: swept.changed,

@@ -39,6 +39,7 @@ impl Outbox {
         Self::check_topic(topic)?;
         let reason = reason.map(|reason| reason.replace('\0', "\u{fffd}"));
         store::reach(self, pool)?
+            .operator()
             .pause(topic, reason.as_deref())
             .await
     }
@@ -51,7 +52,7 @@ impl Outbox {
     /// See [`pause`](Self::pause).
     pub async fn resume(&self, pool: &impl DatabasePool, topic: &str) -> Result<bool, Error> {
         Self::check_topic(topic)?;
-        store::reach(self, pool)?.resume(topic).await
+        store::reach(self, pool)?.operator().resume(topic).await
     }
 
     fn check_topic(topic: &str) -> Result<(), Error> {

@@ -115,6 +115,7 @@ impl StatsQuery {
 
     async fn ask(self) -> Result<Stats, Error> {
         let store = self.store?;
+        let store = store.operator();
         let (counts, relays) = (store.stats(self.limit).await?, store.relays(ALIVE).await?);
         let mut paused = store.paused().await?;
         paused.sort_by(|a, b| a.topic.cmp(&b.topic));

@@ -20,6 +20,8 @@ mod retain;
 mod round;
 mod settle;
 mod suspects;
+#[cfg(feature = "testing")]
+mod testing;
 mod window;
 
 use std::{

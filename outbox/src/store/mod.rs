@@ -20,6 +20,8 @@ mod sqlite;
 mod table;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod take_over;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +46,10 @@ use crate::{
 };
 
 /// One outbox in one database, reached through the application's pool.
-pub(crate) trait Store: Operate {
+pub(crate) trait Store: Send + Sync {
+    /// What an operator may ask of it.
+    fn operator(&self) -> &dyn Operate;
+
     /// Brings the tables up to date; waits for other migrators, within bounds.
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>>;
 
@@ -67,6 +72,10 @@ pub(crate) trait Store: Operate {
 
     /// How often an idle relay may ask [`Session::changed`], where that is cheaper than a probe.
     fn watch_interval(&self) -> Option<Duration>;
+
+    /// The same outbox as the test kit sees it.
+    #[cfg(feature = "testing")]
+    fn testing(&self) -> &dyn testing::Testing;
 }
 
 /// A connection that belongs to a relay. An operation that fails leaves no transaction open.

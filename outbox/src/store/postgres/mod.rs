@@ -12,6 +12,8 @@ mod register;
 mod rights;
 mod settle;
 mod stats;
+#[cfg(feature = "testing")]
+mod testing;
 
 use std::{
     sync::Arc,
@@ -25,11 +27,13 @@ use sqlx::{
 };
 use uuid::Uuid;
 
+#[cfg(feature = "testing")]
+pub(super) use self::testing::waiting;
 pub(super) use self::{amend::amend, migrate::scripts as migration_scripts, publish::insert};
 use super::{
     Claim, Claimed, Ears, LeaseId, ListenerAddress, MissingRights, Probe, Renewed, Route, Session,
     Settlement, Store, Table, TakenOver, Version,
-    operate::{Old, Settled},
+    operate::{Old, Operate, Settled},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
 
@@ -58,6 +62,8 @@ pub(super) struct Statements {
     purge: purge::Statements,
     register: register::Statements,
     stats: stats::Statements,
+    #[cfg(feature = "testing")]
+    testing: testing::Statements,
 }
 
 /// The schema that stands in the SQL's text.
@@ -76,6 +82,8 @@ impl Statements {
             purge: purge::Statements::new(render),
             register: register::Statements::new(render),
             stats: stats::Statements::new(render),
+            #[cfg(feature = "testing")]
+            testing: testing::Statements::new(render),
         }
     }
 }
@@ -133,6 +141,10 @@ fn time(micros: i64) -> SystemTime {
 }
 
 impl Store for Postgres {
+    fn operator(&self) -> &dyn Operate {
+        self
+    }
+
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(migrate::migrate(self))
     }
@@ -166,6 +178,11 @@ impl Store for Postgres {
             options: address.postgres()?,
             channel: listen::channel(&self.outbox.settings().table),
         }))
+    }
+
+    #[cfg(feature = "testing")]
+    fn testing(&self) -> &dyn super::testing::Testing {
+        self
     }
 }
 

@@ -10,6 +10,8 @@ mod purge;
 mod register;
 mod settle;
 mod stats;
+#[cfg(feature = "testing")]
+mod testing;
 mod turn;
 mod values;
 
@@ -22,12 +24,14 @@ use sqlx::{
 };
 use uuid::Uuid;
 
+#[cfg(feature = "testing")]
+pub(super) use self::testing::waiting;
 use self::turn::Turn;
 pub(super) use self::{amend::amend, migrate::scripts as migration_scripts, publish::insert};
 use super::{
     Claim, Claimed, Ears, LeaseId, ListenerAddress, MissingRights, Probe, Renewed, Route, Session,
     Settlement, Store, Table, TakenOver, Version,
-    operate::{Old, Settled},
+    operate::{Old, Operate, Settled},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
 
@@ -50,6 +54,8 @@ pub(super) struct Statements {
     purge: purge::Statements,
     register: register::Statements,
     stats: stats::Statements,
+    #[cfg(feature = "testing")]
+    testing: testing::Statements,
 }
 
 /// The schema that stands in the SQL's text.
@@ -67,6 +73,8 @@ impl Statements {
             purge: purge::Statements::new(render),
             register: register::Statements::new(render),
             stats: stats::Statements::new(render),
+            #[cfg(feature = "testing")]
+            testing: testing::Statements::new(render),
         }
     }
 }
@@ -132,6 +140,10 @@ fn refuse_memory(options: &SqliteConnectOptions) -> Result<(), Error> {
 }
 
 impl Store for Sqlite {
+    fn operator(&self) -> &dyn Operate {
+        self
+    }
+
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(migrate::migrate(self))
     }
@@ -172,6 +184,11 @@ impl Store for Sqlite {
         Err(Error::config(
             "SQLite has nothing to listen to; leave `.listener(..)` out: the relay notices commits by itself",
         ))
+    }
+
+    #[cfg(feature = "testing")]
+    fn testing(&self) -> &dyn super::testing::Testing {
+        self
     }
 }
 
