@@ -33,6 +33,8 @@ mod shutdown;
 mod statistics;
 mod strain;
 mod support;
+mod testing;
+mod testing_published;
 mod traces;
 mod tracing_spans;
 mod transactions;
