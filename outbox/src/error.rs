@@ -92,6 +92,7 @@ impl Error {
     }
 
     /// The same error of the driver, with other words for what was being done.
+    #[cfg(feature = "postgres")]
     pub(crate) fn while_doing(self, doing: &'static str) -> Self {
         match *self.0 {
             Kind::Database { source, .. } => Self::new(Kind::Database { doing, source }),

@@ -12,7 +12,6 @@ pub(crate) struct Version {
 }
 
 /// One numbered migration of a database.
-#[cfg_attr(not(any(feature = "postgres", feature = "sqlite")), expect(dead_code))]
 pub(super) struct Migration {
     pub(super) version: Version,
     pub(super) sql: &'static str,

@@ -294,10 +294,6 @@ pub(crate) async fn amend(
 }
 
 /// What a role may not do.
-#[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "only Postgres has roles")
-)]
 #[derive(Debug)]
 pub(crate) struct MissingRights {
     pub(crate) role: String,

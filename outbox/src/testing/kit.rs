@@ -78,7 +78,8 @@ impl<S: Send + Sync + 'static> Kit<S> {
         self.rigged(None).drain().await
     }
 
-    /// Delivers this message and no other, whatever else is due, and waits for it.
+    /// Delivers this message and no other, whatever else is due, and waits for it; a pause of its topic
+    /// does not stop it.
     ///
     /// # Errors
     ///

@@ -289,7 +289,7 @@ async fn all_times_move_together(db: Db) {
     let id = db.uuid(Uuid::now_v7());
     db.execute(&format!(
         "INSERT INTO outbox_relays (id, routes, started_at, seen_at) VALUES ({id}, '[]', {now}, {now}); \
-         INSERT INTO outbox_paused (topic, paused_at) VALUES ('lab.task', {now}); \
+         INSERT INTO outbox_paused (topic, paused_at) VALUES ('lab.errand', {now}); \
          INSERT INTO outbox_duties (name, holder, held_until) VALUES ('purge', {id}, {now}); \
          INSERT INTO outbox_discarded (id, topic, version, attempts, redrives, errors, reason, \
              created_at, died_at, discarded_at) \
