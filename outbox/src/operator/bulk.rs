@@ -13,8 +13,8 @@ use crate::Error;
 
 /// A change of many messages, which begins when it is awaited; returns how many it were.
 ///
-/// It goes in chunks of at most 500, each in a transaction of its own, and rests as long as each chunk
-/// took, so that it takes at most half of what the database can do. Messages that somebody has locked
+/// It goes in chunks of at most 200, each in a transaction of its own, and rests three times as long as each
+/// chunk took, so that those who publish and relay meanwhile hardly notice. Messages that somebody has locked
 /// are left out. If it fails, or is dropped, the chunks before are done and nothing is half done: the
 /// same call again does the rest.
 ///
@@ -54,7 +54,13 @@ pub(crate) struct Step {
     pub(crate) over: bool,
 }
 
-const CHUNK: u64 = 500;
+/// The most rows of one statement.
+pub(crate) const CHUNK: u64 = 200;
+
+/// How long to leave the database to others after a chunk that took so long.
+pub(crate) fn rest(took: Duration) -> Duration {
+    took * 3
+}
 
 /// How often one chunk is tried while others stand in its way.
 const TRIES: u32 = 5;
@@ -76,8 +82,9 @@ impl Bulk {
         self
     }
 
-    /// Changes at most this many per second; 0 is taken for 1. Default: as many as it can in half of
-    /// the time.
+    /// Changes at most this many per second; 0 is taken for 1. Default: 2,000 where messages are redriven,
+    /// since relays and all that their handlers call have to keep up; else as many as it can in a quarter
+    /// of the time. Any number above that changes nothing.
     pub fn per_second(mut self, messages: u32) -> Self {
         self.per_second = Some(messages.max(1));
         self
@@ -165,11 +172,11 @@ impl Pace {
     /// How long to wait after a chunk that took so long.
     fn rest(&self, changed: u64, took: Duration) -> Duration {
         let Some(rate) = self.per_second else {
-            return took;
+            return rest(took);
         };
         #[expect(clippy::cast_precision_loss, reason = "a pace need not be exact")]
         let due = Duration::from_secs_f64(changed as f64 / f64::from(rate));
-        due.saturating_sub(self.began.elapsed())
+        due.saturating_sub(self.began.elapsed()).max(rest(took))
     }
 }
 

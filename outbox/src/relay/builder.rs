@@ -304,8 +304,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// How long delivered rows, dead letters and the notes on discarded ones stay in the table. Of the
-    /// relays on a table one at a time purges: at least every minute, in chunks of 500 rows, resting
-    /// between them as long as they took, on one more connection of its own. All relays of a table should
+    /// relays on a table one at a time purges: at least every minute, in chunks of 200 rows, resting
+    /// between them three times as long as they took, on one more connection of its own. All relays of a table should
     /// be told the same: each purges by what it was told. Default: delivered rows are deleted at once, and
     /// all else stays.
     pub fn retention(mut self, retention: Retention) -> Self {

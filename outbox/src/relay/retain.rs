@@ -12,16 +12,19 @@ use super::{
     connection::{Connection, call},
     health::Doing,
 };
-use crate::{Error, Retention, operator::purge::Purging};
+use crate::{
+    Error, Retention,
+    operator::{
+        bulk::{CHUNK, rest},
+        purge::Purging,
+    },
+};
 
 /// The name of the duty among the table's.
 const DUTY: &str = "purge";
 
 /// The longest time between two purges.
 const LONGEST: Duration = Duration::from_secs(60);
-
-/// The most rows of one statement.
-const CHUNK: u64 = 500;
 
 /// Purges now and then, as long as no other relay of the table does.
 pub(super) async fn run<S: Send + Sync + 'static>(run: Arc<Run<S>>, done: CancellationToken) {
@@ -79,6 +82,6 @@ async fn purge<S>(
         if step.over {
             return Ok(purged);
         }
-        tokio::time::sleep(began.elapsed()).await;
+        tokio::time::sleep(rest(began.elapsed())).await;
     }
 }
