@@ -1,4 +1,4 @@
-//! Durations as texts: `30s`, `1.5h` is not one.
+//! Durations and rates as texts: `30s`, `100/s`; `1.5h` is none.
 
 use std::time::Duration;
 
@@ -54,6 +54,34 @@ pub(crate) fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
     Ok((base, cap))
 }
 
+/// Parses a number of starts and the time that they are spread over, such as `100/s`.
+pub(crate) fn parse_rate(text: &str) -> Result<(u32, Duration), String> {
+    let Some((number, unit)) = text.split_once('/') else {
+        return Err(format!("`{text}` is not a rate; {RATE}"));
+    };
+    let per = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        _ => return Err(format!("`{unit}` is not a rate's unit; {RATE}")),
+    };
+    let starts = number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| number.parse().ok())
+        .flatten();
+    match starts {
+        Some(0) => Err(format!(
+            "the rate `{text}` lets nothing start; give at least `1/{unit}`, or pause the topic"
+        )),
+        Some(starts) => Ok((starts, Duration::from_secs(per))),
+        None => Err(format!("`{number}` is not a rate's number; {RATE}")),
+    }
+}
+
+const RATE: &str =
+    "write a whole number up to 4294967295, `/` and a unit, `s`, `m` or `h`, such as `100/s`";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +101,31 @@ mod tests {
     }
 
     #[test]
+    fn numbers_per_time_are_rates() {
+        let rate = |starts, secs| Ok((starts, Duration::from_secs(secs)));
+        assert_eq!(parse_rate("100/s"), rate(100, 1));
+        assert_eq!(parse_rate("1/m"), rate(1, 60));
+        assert_eq!(parse_rate("4294967295/h"), rate(u32::MAX, 3_600));
+    }
+
+    #[test]
     fn nonsense_is_refused() {
+        for text in [
+            "",
+            "100",
+            "100/",
+            "/s",
+            "0/s",
+            "-1/s",
+            "+1/s",
+            "1.5/s",
+            "1 /s",
+            "1/ms",
+            "1/s/s",
+            "4294967296/s",
+        ] {
+            assert!(parse_rate(text).is_err(), "{text:?}");
+        }
         for text in [
             "",
             "30",

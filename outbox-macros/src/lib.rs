@@ -287,6 +287,8 @@ pub fn event(item: TokenStream) -> TokenStream {
 /// | `timeout = "30s"`, `timeout = none` | how long one attempt may take; units `ns`, `us`, `ms`, `s`, `m`, `h` | the relay's `handler_timeout`: 5 min |
 /// | `max_attempts = 5` | how many attempts a message gets | the relay's: 10 |
 /// | `backoff = "1s..5m"` | the first and the longest delay before another attempt | the relay's: 1 s and 300 s |
+/// | `concurrency = 4` | how many run at once in one relay; it holds at most twice as many rows of the topic, and leaves the others to other relays | the relay's `concurrency`, for all handlers together |
+/// | `rate = "100/s"` | how many start in a time in one relay; units `s`, `m`, `h`. They are spread evenly: at once start no more than a tenth of a second brings, at least one | unlimited |
 /// | `on_error = path` | `fn(&E) -> outbox::Decision`: what becomes of the message, by the error | retry, or what a `HandlerError` says |
 /// | `name = SendReceipt` | another name for the type that the router lists | the function's |
 /// | `crate = ::path` | where `outbox` is, if it is not `::outbox` | `::outbox` |

@@ -70,7 +70,7 @@ pub use self::{
     },
     lifecycle::MessageState,
     message::{Invalid, Key, Message},
-    migrate::{Database, check, migrate},
+    migrate::{check, migrate},
     operator::{
         amend::{Cancellation, MessageRef, Rescheduling},
         bulk::Bulk,

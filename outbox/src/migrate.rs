@@ -5,21 +5,6 @@ use crate::{
     store::{self, DatabasePool},
 };
 
-/// A database that an outbox can live in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Database {
-    /// Postgres (feature `postgres`).
-    #[cfg(feature = "postgres")]
-    Postgres,
-    /// SQLite (feature `sqlite`).
-    #[cfg(feature = "sqlite")]
-    Sqlite,
-    #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-    #[doc(hidden)]
-    None(std::convert::Infallible),
-}
-
 /// Creates or updates the tables of the default outbox; see [`Outbox::migrate`].
 ///
 /// # Errors
@@ -54,17 +39,26 @@ impl Outbox {
 
     /// The SQL of each version of this outbox's tables, oldest first: for whoever applies it by hand, or by
     /// a migration tool of their own, each in one transaction. It is what [`migrate`](Self::migrate) runs, which
-    /// then finds nothing left to do. No connection is needed.
+    /// then finds nothing left to do. Nothing is asked of the database: a pool made by `connect_lazy` will do.
     ///
-    /// ```
+    /// ```no_run
     /// # #[cfg(feature = "postgres")]
-    /// for script in outbox::Outbox::default().migration_scripts(outbox::Database::Postgres) {
+    /// # fn example(pool: sqlx::PgPool) -> Result<(), outbox::Error> {
+    /// for script in outbox::Outbox::default().migration_scripts(&pool)? {
     ///     println!("-- version {}\n{}", script.version, script.sql);
     /// }
+    /// # Ok(())
+    /// # }
     /// ```
-    #[must_use]
-    pub fn migration_scripts(&self, database: Database) -> Vec<MigrationScript> {
-        store::migration_scripts(&self.settings().table, database)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for a schema on SQLite.
+    pub fn migration_scripts(
+        &self,
+        pool: &impl DatabasePool,
+    ) -> Result<Vec<MigrationScript>, Error> {
+        Ok(store::reach(self, pool)?.migration_scripts())
     }
 
     /// Checks that this outbox's tables are there, and that this build can work with them.

@@ -198,7 +198,17 @@ impl Lab {
         Self::new(|_| async { Ok(()) })
     }
 
-    async fn run(self, name: String, number: i64, delivery: Delivery) -> Result<(), HandlerError> {
+    /// Does what the lab is for, as the handlers of this crate do.
+    ///
+    /// # Errors
+    ///
+    /// Those that its behaviour returns.
+    pub async fn run(
+        self,
+        name: String,
+        number: i64,
+        delivery: Delivery,
+    ) -> Result<(), HandlerError> {
         let call = Call {
             name,
             number,

@@ -32,6 +32,23 @@ mod attempts {
     async fn text(_: super::OrderPlaced) {}
 }
 
+mod limits {
+    #[outbox::handler(concurrency = 0, rate = "0/s")]
+    async fn nothing(_: super::OrderPlaced) {}
+
+    #[outbox::handler(concurrency = "4", rate = 100)]
+    async fn swapped(_: super::OrderPlaced) {}
+
+    #[outbox::handler(rate = "100")]
+    async fn without_a_unit(_: super::OrderPlaced) {}
+
+    #[outbox::handler(rate = "100/ms")]
+    async fn of_another_unit(_: super::OrderPlaced) {}
+
+    #[outbox::handler(rate = "many/s")]
+    async fn of_no_number(_: super::OrderPlaced) {}
+}
+
 mod crates {
     #[outbox::handler(crate = outbox)]
     async fn relative(_: super::OrderPlaced) {}

@@ -75,7 +75,7 @@ async fn text(_: F) -> Result<(), String> {
     Ok(())
 }
 
-#[outbox::handler(timeout = none, max_attempts = 5, backoff = "1s..5m")]
+#[outbox::handler(timeout = none, max_attempts = 5, backoff = "1s..5m", concurrency = 4, rate = "100/s")]
 async fn decided(_: G) -> Result<(), HandlerError> {
     call(2).await.or_cancel()?;
     call(2).await.or_retry_after(Duration::from_secs(5))?;

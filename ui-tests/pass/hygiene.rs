@@ -57,7 +57,7 @@ pub struct App {
     text: ::std::string::String,
 }
 
-#[::outbox::handler(topic = "hygiene", timeout = "1s", max_attempts = 3, backoff = "1s..2s", on_error = decide)]
+#[::outbox::handler(topic = "hygiene", timeout = "1s", max_attempts = 3, backoff = "1s..2s", concurrency = 4, rate = "100/s", on_error = decide)]
 pub async fn handle(
     message: Message,
     ::outbox::State(text): ::outbox::State<::std::string::String>,

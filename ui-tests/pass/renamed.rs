@@ -33,7 +33,7 @@ pub struct App {
     number: u8,
 }
 
-#[ob::handler(topic = "a", timeout = "1s", backoff = "1s..2s", max_attempts = 2, crate = ::ob)]
+#[ob::handler(topic = "a", timeout = "1s", backoff = "1s..2s", max_attempts = 2, concurrency = 4, rate = "1/h", crate = ::ob)]
 pub async fn on_a(_: A, _: ob::State<u8>) {}
 
 #[ob::handler(topic = TOPIC, on_error = decide, crate = crate::facade::ob)]

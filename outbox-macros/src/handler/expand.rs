@@ -147,6 +147,8 @@ fn policy(policy: &Policy, private: &TokenStream) -> TokenStream {
         timeout,
         max_attempts,
         backoff,
+        concurrency,
+        rate,
     } = policy;
     let timeout = timeout.map(|timeout| {
         let timeout = match timeout {
@@ -163,7 +165,12 @@ fn policy(policy: &Policy, private: &TokenStream) -> TokenStream {
         let (base, cap) = (duration(base), duration(cap));
         quote!(.with_backoff(#base, #cap))
     });
-    quote!(#private::Policy::DEFAULT #timeout #max_attempts #backoff)
+    let concurrency = concurrency.map(|handlers| quote!(.with_concurrency(#handlers)));
+    let rate = rate.map(|(starts, per)| {
+        let per = duration(per);
+        quote!(.with_rate(#starts, #per))
+    });
+    quote!(#private::Policy::DEFAULT #timeout #max_attempts #backoff #concurrency #rate)
 }
 
 fn duration(duration: Duration) -> TokenStream {

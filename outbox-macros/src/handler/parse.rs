@@ -23,6 +23,8 @@ const ARGUMENTS: &[&str] = &[
     "timeout",
     "max_attempts",
     "backoff",
+    "concurrency",
+    "rate",
     "on_error",
     "name",
     "crate",
@@ -48,6 +50,9 @@ pub(super) struct Policy {
     pub(super) timeout: Option<Option<Duration>>,
     pub(super) max_attempts: Option<u32>,
     pub(super) backoff: Option<(Duration, Duration)>,
+    pub(super) concurrency: Option<u32>,
+    /// So many starts in such a time.
+    pub(super) rate: Option<(u32, Duration)>,
 }
 
 /// Reads the function; `None` if there is nothing to go on with.
@@ -88,6 +93,10 @@ pub(super) fn parse(args: TokenStream, item: TokenStream, errors: &mut Errors) -
             backoff: args
                 .take("backoff")
                 .and_then(|arg| errors.ok(backoff(&arg))),
+            concurrency: args
+                .take("concurrency")
+                .and_then(|arg| errors.ok(arg.count("concurrency = 4"))),
+            rate: args.take("rate").and_then(|arg| errors.ok(rate(&arg))),
         },
         on_error: args
             .take("on_error")
@@ -112,6 +121,11 @@ fn timeout(arg: &Arg) -> syn::Result<Option<Duration>> {
 fn backoff(arg: &Arg) -> syn::Result<(Duration, Duration)> {
     let text = arg.text("backoff = \"1s..5m\"")?;
     duration::parse_range(&text.value()).map_err(|error| syn::Error::new_spanned(text, error))
+}
+
+fn rate(arg: &Arg) -> syn::Result<(u32, Duration)> {
+    let text = arg.text("rate = \"100/s\"")?;
+    duration::parse_rate(&text.value()).map_err(|error| syn::Error::new_spanned(text, error))
 }
 
 fn name(arg: &Arg) -> syn::Result<Ident> {

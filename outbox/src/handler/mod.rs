@@ -63,6 +63,17 @@ pub struct Policy {
     pub max_attempts: Option<u32>,
     /// The base and the cap of the delay before the next attempt.
     pub backoff: Option<(Duration, Duration)>,
+    /// How many run at once in one relay.
+    pub concurrency: Option<u32>,
+    /// How many start in a time in one relay.
+    pub rate: Option<Rate>,
+}
+
+/// So many starts in such a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    pub(crate) starts: u32,
+    pub(crate) per: Duration,
 }
 
 impl Policy {
@@ -71,6 +82,8 @@ impl Policy {
         timeout: None,
         max_attempts: None,
         backoff: None,
+        concurrency: None,
+        rate: None,
     };
 
     /// See [`Policy::timeout`].
@@ -88,6 +101,18 @@ impl Policy {
     /// See [`Policy::backoff`].
     pub const fn with_backoff(mut self, base: Duration, cap: Duration) -> Self {
         self.backoff = Some((base, cap));
+        self
+    }
+
+    /// See [`Policy::concurrency`].
+    pub const fn with_concurrency(mut self, handlers: u32) -> Self {
+        self.concurrency = Some(handlers);
+        self
+    }
+
+    /// See [`Policy::rate`].
+    pub const fn with_rate(mut self, starts: u32, per: Duration) -> Self {
+        self.rate = Some(Rate { starts, per });
         self
     }
 }

@@ -12,6 +12,7 @@ use super::{
     Relay, Served, Setup,
     connection::{Connection, call},
     died::{Died, OnDeadLetter},
+    limit::Limiter,
 };
 use uuid::Uuid;
 
@@ -496,6 +497,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             jitter: self.config.retry.jitter,
         };
         let timeout = policy.timeout.unwrap_or(Some(self.config.handler_timeout));
+        let limiter = Arc::new(Limiter::new(policy.concurrency, policy.rate));
         let topic = entry.promise.topic;
         entry
             .versions
@@ -510,6 +512,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
                     start,
                     retry,
                     timeout,
+                    limiter: Arc::clone(&limiter),
                 })
             })
     }

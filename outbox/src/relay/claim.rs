@@ -47,6 +47,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         backoff: Backoff::default(),
         woken_at: None,
         paused: Vec::new(),
+        held_back: Vec::new(),
     };
     let result = claimer.serve().await;
     claimer.connection.close().await;
@@ -68,6 +69,8 @@ struct Claimer<'a, S: 'static> {
     woken_at: Option<u64>,
     /// The routes of paused topics, as the last probe told.
     paused: Vec<usize>,
+    /// Routes with rows that their handlers' limits have kept this relay from claiming.
+    held_back: Vec<usize>,
 }
 
 fn claiming_topic<S>(run: &Run<S>, route: usize) -> Doing {
@@ -96,6 +99,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                     self.note(Doing::Claiming, Ok(()));
                     self.backoff.reset();
                     match self.run.mode {
+                        _ if !self.held_back.is_empty() => self.idle(next).await,
                         Mode::Drain if self.run.window.is_empty() && !self.suspects.wait() => {
                             return Ok(());
                         }
@@ -191,9 +195,14 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let Some(found) = self.round.next() else {
             return self.probe().await;
         };
+        let allowance = self.run.setup.served[found.route()].limiter.allowance();
         let claimed = match found {
-            Found::Due(route) => self.claim(route).await,
-            Found::Lapsed(route) => self.take_over(route).await,
+            _ if allowance == 0 => {
+                self.held_back.push(found.route());
+                Ok(0)
+            }
+            Found::Due(route) => self.claim(route, allowance).await,
+            Found::Lapsed(route) => self.take_over(route, allowance).await,
         };
         match claimed {
             Ok(claimed) => {
@@ -246,6 +255,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             session.probe(routes, cutoff)
         })?;
         self.probed_at = Instant::now();
+        self.held_back.clear();
         self.pauses(&probe.paused);
         let others_first = self.suspects.round_begins();
         self.round.begin(&probe, others_first);
@@ -281,12 +291,14 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         self.paused = paused.to_vec();
     }
 
-    async fn claim(&mut self, route: usize) -> Result<usize, Error> {
+    /// Claims at most `allowance` rows.
+    async fn claim(&mut self, route: usize, allowance: usize) -> Result<usize, Error> {
         let free = self.run.window.free();
         let share = (free / (self.round.left() + 1))
             .max(SHARE)
             .min(free)
-            .min(self.most);
+            .min(self.most)
+            .min(allowance);
         let claim = self.ask(route, share);
         let sent = Instant::now();
         let rows = call!(self.connection, "claiming messages", |session| session
@@ -301,8 +313,9 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         Ok(self.start(route, rows, &claim, sent))
     }
 
-    async fn take_over(&mut self, route: usize) -> Result<usize, Error> {
-        let claim = self.ask(route, self.run.window.free().min(self.most));
+    async fn take_over(&mut self, route: usize, allowance: usize) -> Result<usize, Error> {
+        let most = self.run.window.free().min(self.most).min(allowance);
+        let claim = self.ask(route, most);
         let (retry, alone) = (
             self.run.setup.served[route].retry,
             self.run.window.is_empty(),
@@ -365,19 +378,45 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
     }
 
     /// Waits until the next row is due, or the poll interval is over, or the store has noticed a
-    /// commit. Polling is the truth; a notice only cuts the latency.
+    /// commit, or a handler's limit lets another row start. Polling is the truth; a notice only cuts the
+    /// latency.
     async fn idle(&mut self, next: Option<Duration>) {
-        let poll_interval = self.run.setup.config.poll_interval;
-        let until = Instant::now() + next.map_or(poll_interval, |next| next.min(poll_interval));
+        let run = self.run;
+        let poll_interval = run.setup.config.poll_interval;
+        let limiters = self.held_back.iter();
+        let limiters: Vec<_> = limiters
+            .map(|&route| &*run.setup.served[route].limiter)
+            .collect();
+        let refilled = limiters.iter().filter_map(|limiter| limiter.refilled());
+        let wait = refilled.chain(next).fold(poll_interval, Duration::min);
+        let until = Instant::now() + wait;
+        let held_back = || limiters.iter().all(|limiter| limiter.allowance() == 0);
+        let freed = async {
+            while !limiters.is_empty() && held_back() {
+                run.window.left(held_back).await;
+            }
+            if limiters.is_empty() {
+                std::future::pending().await
+            }
+        };
+        tokio::select! {
+            () = run.stop.cancelled() => {}
+            () = freed => {}
+            () = self.noticed(until) => {}
+        }
+    }
+
+    /// Waits until this time, or until the store has noticed a commit.
+    async fn noticed(&mut self, until: Instant) {
         let stop = self.run.stop.clone();
         let Some(interval) = self.run.setup.store.watch_interval() else {
             let woken = tokio::time::timeout_at(until.into(), self.run.wake.notified());
-            if let Some(Ok(())) = stop.run_until_cancelled(woken).await {
+            if woken.await.is_ok() {
                 self.woken(&stop).await;
             }
             return;
         };
-        while Instant::now() < until && !stop.is_cancelled() {
+        while Instant::now() < until {
             match call!(self.connection, "watching for messages", |session| session
                 .changed())
             {
@@ -386,9 +425,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                 Ok(true) | Err(_) => return,
             }
             let wait = (Instant::now() + interval).min(until);
-            let _ = stop
-                .run_until_cancelled(tokio::time::sleep_until(wait.into()))
-                .await;
+            tokio::time::sleep_until(wait.into()).await;
         }
     }
 }

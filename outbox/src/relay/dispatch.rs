@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::{Run, backoff::random, counts::add, window::Lease};
+use super::{Run, backoff::random, counts::add, limit::Waiting, window::Lease};
 use crate::{
     handler::{Decision, Delivery, DeliveryParts, Failed, Outcome},
     lifecycle::TakeOver,
@@ -41,8 +41,10 @@ pub(super) fn spawn<S: Send + Sync + 'static>(
 ) {
     let lease = Lease::new(claimed_at + run.setup.config.lease);
     let id = (row.id, token);
-    run.window.add(id, lease.clone());
-    let delivery = deliver(Arc::clone(run), route, row, id, lease, claimed_at);
+    let limiter = &run.setup.served[route].limiter;
+    run.window.add(id, lease.clone(), limiter.hold());
+    let waiting = limiter.wait();
+    let delivery = deliver(Arc::clone(run), route, row, id, lease, waiting, claimed_at);
     run.deliveries.spawn(delivery);
 }
 
@@ -52,6 +54,7 @@ async fn deliver<S: Send + Sync + 'static>(
     row: Claimed,
     id: LeaseId,
     lease: Lease,
+    waiting: Waiting,
     claimed_at: Instant,
 ) {
     // Should this task be torn down by a panic, the row must not be renewed for ever.
@@ -61,7 +64,7 @@ async fn deliver<S: Send + Sync + 'static>(
         topic: run.setup.routes[route].topic,
         armed: true,
     };
-    let end = attempt(&run, route, row, &lease, claimed_at).await;
+    let end = attempt(&run, route, row, &lease, waiting, claimed_at).await;
     unsettled.armed = false;
     drop(unsettled);
     match end {
@@ -82,24 +85,26 @@ async fn deliver<S: Send + Sync + 'static>(
     }
 }
 
-/// Waits for a slot, then runs the handler.
+/// Waits until the handler may start, then runs it.
 async fn attempt<S: Send + Sync + 'static>(
     run: &Run<S>,
     route: usize,
     row: Claimed,
     lease: &Lease,
+    waiting: Waiting,
     claimed_at: Instant,
 ) -> End {
     let give_back = Verdict::GiveBack {
         attempts: row.attempts.saturating_sub(1),
         unsettled: row.unsettled_before,
     };
-    let _slot = tokio::select! {
+    let _slots = tokio::select! {
         biased;
         () = run.stop.cancelled() => return End::Verdict(give_back),
         () = lease.over() => return End::LeaseLost,
-        slot = run.slots.acquire() => slot,
+        slots = waiting.start(&run.slots) => slots,
     };
+    waiting.has_started();
     let served = &run.setup.served[route];
     // The builder's limit may have been lowered since the row was last tried.
     if row.unsettled_before == 0

@@ -14,6 +14,7 @@ mod died;
 mod dispatch;
 mod health;
 mod hush;
+mod limit;
 mod listen;
 mod renew;
 mod retain;
@@ -44,6 +45,7 @@ use self::{
     died::OnDeadLetter,
     health::{Running, Vitals},
     hush::Hush,
+    limit::Limiter,
     window::Window,
 };
 pub use self::{
@@ -90,6 +92,8 @@ struct Served<S> {
     start: Start<S>,
     retry: Retry,
     timeout: Option<Duration>,
+    /// Shared by the versions of one handler, and by all runs of the relay.
+    limiter: Arc<Limiter>,
 }
 
 /// One run of a relay, from its start to its last settle.

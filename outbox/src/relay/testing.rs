@@ -32,7 +32,10 @@ impl<S: Send + Sync + 'static> Relay<S> {
             checked,
             ..
         } = &*self.setup;
-        let served = served.iter().map(|served| Served { ..*served });
+        let served = served.iter().map(|served| Served {
+            limiter: Arc::clone(&served.limiter),
+            ..*served
+        });
         let mut config = config.clone();
         config.lease = config.lease.min(longest_lease);
         let setup = Setup {

@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::limit::Place;
 use crate::store::LeaseId;
 
 /// All leases of one relay. A row is in here from its claim until its settle is acknowledged, or
@@ -26,6 +27,8 @@ struct Held {
     lease: Lease,
     /// The outcome is on its way to the database.
     settling: bool,
+    /// Counts for its handler's limit as long as the row is in here.
+    _place: Place,
 }
 
 /// One lease. The deadline is a monotonic instant taken before the claim, or the renewal, was sent:
@@ -73,12 +76,13 @@ impl Window {
         }
     }
 
-    pub(super) fn add(&self, id: LeaseId, lease: Lease) {
+    pub(super) fn add(&self, id: LeaseId, lease: Lease, place: Place) {
         locked(&self.leases).insert(
             id,
             Held {
                 lease,
                 settling: false,
+                _place: place,
             },
         );
     }

@@ -40,7 +40,7 @@ pub(crate) use self::{
 };
 pub use self::{listener::ListenerAddress, migrate::MigrationScript, pool::DatabasePool};
 use crate::{
-    Database, Error, MessageState, Outbox, Published,
+    Error, MessageState, Outbox, Published,
     lifecycle::Retry,
     publish::{Due, Envelope, On},
 };
@@ -52,6 +52,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// Brings the tables up to date; waits for other migrators, within bounds.
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// What [`migrate`](Self::migrate) runs, oldest first.
+    fn migration_scripts(&self) -> Vec<MigrationScript>;
 
     /// The migrations in place, oldest first; empty without the history table.
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>>;
@@ -230,21 +233,6 @@ impl Statements {
             postgres: postgres::Statements::new(table),
             #[cfg(feature = "sqlite")]
             sqlite: sqlite::Statements::new(table),
-        }
-    }
-}
-
-/// The migrations of a database for this table.
-pub(crate) fn migration_scripts(table: &Table, database: Database) -> Vec<MigrationScript> {
-    match database {
-        #[cfg(feature = "postgres")]
-        Database::Postgres => postgres::migration_scripts(table),
-        #[cfg(feature = "sqlite")]
-        Database::Sqlite => sqlite::migration_scripts(table),
-        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-        Database::None(never) => {
-            let _ = table;
-            match never {}
         }
     }
 }

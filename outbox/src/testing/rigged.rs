@@ -18,8 +18,8 @@ use crate::{
     Error,
     lifecycle::Retry,
     store::{
-        Claim, Claimed, Ears, LeaseId, ListenerAddress, MissingRights, Probe, Renewed, Route,
-        Session, Settlement, Store, TakenOver, Version,
+        Claim, Claimed, Ears, LeaseId, ListenerAddress, MigrationScript, MissingRights, Probe,
+        Renewed, Route, Session, Settlement, Store, TakenOver, Version,
         operate::{Old, Operate, Settled},
         testing::Testing,
     },
@@ -90,6 +90,10 @@ struct RiggedSession {
 impl Store for Arc<Rigged> {
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
         self.store.migrate()
+    }
+
+    fn migration_scripts(&self) -> Vec<MigrationScript> {
+        self.store.migration_scripts()
     }
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {

@@ -14,6 +14,7 @@ mod health;
 mod isolation;
 mod kills;
 mod leases;
+mod limits;
 mod listener;
 mod metrics;
 mod migrations;

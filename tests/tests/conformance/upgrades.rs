@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use outbox::{Database, MigrationScript, Outbox};
+use outbox::{MigrationScript, Outbox};
 use outbox_tests::{
     Db, Lab, each, eventually,
     lab::{TASKS, Task},
@@ -33,10 +33,7 @@ on_every_database! {
 }
 
 fn scripts(db: &Db, outbox: &Outbox) -> Vec<MigrationScript> {
-    outbox.migration_scripts(match db {
-        Db::Postgres(_) => Database::Postgres,
-        Db::Sqlite(_) => Database::Sqlite,
-    })
+    each!(db, pool => outbox.migration_scripts(pool)).expect("there are some")
 }
 
 /// Runs scripts as a person would, each in one transaction.

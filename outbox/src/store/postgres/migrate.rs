@@ -116,7 +116,7 @@ fn create_schema(schema: &str) -> String {
 }
 
 /// The scripts for people, who may have to make the schema first.
-pub(crate) fn scripts(table: &Table) -> Vec<MigrationScript> {
+pub(super) fn scripts(table: &Table) -> Vec<MigrationScript> {
     let mut scripts = MIGRATIONS.scripts(table);
     if let (Some(schema), Some(first)) = (table.schema(), scripts.first_mut()) {
         first.sql.insert_str(0, &create_schema(schema));

@@ -33,7 +33,7 @@ const MIGRATIONS: Migrations = Migrations {
     note: r#"INSERT INTO "main"."outbox_history" ("version", "min_reader") VALUES"#,
 };
 
-pub(crate) fn scripts(table: &Table) -> Vec<MigrationScript> {
+pub(super) fn scripts(table: &Table) -> Vec<MigrationScript> {
     MIGRATIONS.scripts(table)
 }
 

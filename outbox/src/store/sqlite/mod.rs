@@ -27,10 +27,10 @@ use uuid::Uuid;
 #[cfg(feature = "testing")]
 pub(super) use self::testing::waiting;
 use self::turn::Turn;
-pub(super) use self::{amend::amend, migrate::scripts as migration_scripts, publish::insert};
+pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, MissingRights, Probe, Renewed, Route, Session,
-    Settlement, Store, Table, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, ListenerAddress, MigrationScript, MissingRights, Probe, Renewed,
+    Route, Session, Settlement, Store, Table, TakenOver, Version,
     operate::{Old, Operate, Settled},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
@@ -146,6 +146,10 @@ impl Store for Sqlite {
 
     fn migrate(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(migrate::migrate(self))
+    }
+
+    fn migration_scripts(&self) -> Vec<MigrationScript> {
+        migrate::scripts(&self.outbox.settings().table)
     }
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {

@@ -120,6 +120,8 @@ const fn decide(_: &HandlerError) -> Decision {
     topic = "payments.settled",
     timeout = "30s",
     max_attempts = 5,
+    concurrency = 4,
+    rate = "100/s",
     backoff = "1s..5m"
 )]
 pub async fn tell(
