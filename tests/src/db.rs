@@ -290,6 +290,15 @@ impl Db {
         }
     }
 
+    /// The application's address of this database: that of the pooler, where there is one.
+    #[must_use]
+    pub fn pool_url(&self) -> String {
+        match self {
+            Self::Postgres(db) if db.pooled => db.url_of_the_pooler(),
+            _ => self.url(),
+        }
+    }
+
     /// What [`open`](Self::open) finds this database by, in another process.
     #[must_use]
     pub fn address(&self) -> String {
@@ -490,10 +499,14 @@ impl PostgresDb {
         Self::create(Some(template)).await
     }
 
-    fn through_the_pooler(self) -> Self {
+    fn url_of_the_pooler(&self) -> String {
         let pooler = std::env::var("OUTBOX_TEST_POOLER")
             .expect("OUTBOX_TEST_POOLER names no pooler; run ./scripts/test, which starts one");
-        let options = PgConnectOptions::from_str(&with_name(&pooler, &self.name))
+        with_name(&pooler, &self.name)
+    }
+
+    fn through_the_pooler(self) -> Self {
+        let options = PgConnectOptions::from_str(&self.url_of_the_pooler())
             .expect("a URL of Postgres")
             // A parameter of the session, which PgBouncer refuses.
             .extra_float_digits(None);

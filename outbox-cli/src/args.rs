@@ -1,0 +1,339 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as Group, Parser, Subcommand};
+use uuid::Uuid;
+
+/// See what is stuck in an outbox, and why, and let it go.
+#[derive(Debug, Parser)]
+#[command(
+    name = "outbox",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "\
+The database's URL comes from --database, or else from OUTBOX_DATABASE_URL or DATABASE_URL in
+the environment: postgres://user@host/database or sqlite:path/to/file. A password belongs into
+the environment (in the URL there, or in PGPASSWORD); it is never printed.
+
+Messages of a topic are stuck?
+  outbox stats                                  how many wait, since when, and who serves them
+  outbox dead list --topic orders.placed        which were given up, and why
+  outbox dead redrive --topic orders.placed     give them another chance
+
+Exit codes:
+  0  done
+  1  the database, or what is in it, is not as it should be
+  2  the command line is wrong, or a question could not be asked
+  3  there is nothing of what was asked for"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) database: Database,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the outbox is.
+#[derive(Debug, Group)]
+#[command(next_help_heading = "Where the outbox is")]
+pub(crate) struct Database {
+    /// The database's URL, without a password [env: OUTBOX_DATABASE_URL, DATABASE_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
+    /// The outbox's table, as `table` or `schema.table` [default: outbox]
+    #[arg(long, global = true, value_name = "TABLE")]
+    pub(crate) table: Option<String>,
+    /// The URL is that of a pooler in transaction mode, such as PgBouncer
+    #[arg(long, global = true)]
+    pub(crate) pooler: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Migrate(Migrate),
+    Stats(Stats),
+    #[command(subcommand)]
+    Dead(Dead),
+    Cancel(Cancel),
+    Reschedule(Reschedule),
+    Purge(Purge),
+    Pause(Pause),
+    Resume(Resume),
+}
+
+/// Create or update the outbox's tables
+///
+/// All in one transaction, or nothing. Any number of these may run at once, and so may relays and publishers.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox migrate
+  outbox migrate --check && deploy
+  outbox migrate --print --from 1 | psql        what brings version 1 up to date, by hand")]
+pub(crate) struct Migrate {
+    /// Only say whether the tables are what this command needs; exit code 1 if not
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) check: bool,
+    /// Only print the SQL; nothing is asked of the database
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Only print what comes after this version
+    #[arg(long, requires = "print", value_name = "VERSION", default_value_t = 0)]
+    pub(crate) from: u32,
+}
+
+/// Show how many messages wait, run, are kept and are dead
+///
+/// Per topic and version: due (their time has come), scheduled (delayed, or in backoff), processing, delivered (and
+/// kept), dead, and for how long the oldest due one has been due. Then the relays that were seen within the
+/// last 30 s.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox stats
+  outbox stats --watch 5
+  outbox stats --json | jq '.routes[] | select(.unrouted)'")]
+pub(crate) struct Stats {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print it again every so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) watch: Option<u64>,
+    /// Count all rows, not only up to 100,000 of a topic and state
+    #[arg(long)]
+    pub(crate) exact: bool,
+}
+
+/// Look into messages that were given up, redrive or discard them
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dead {
+    List(List),
+    Show(Show),
+    Redrive(Redrive),
+    Discard(Discard),
+}
+
+/// Which dead letters; all of it has to hold
+#[derive(Debug, Clone, Group)]
+#[command(next_help_heading = "Which dead letters")]
+pub(crate) struct Filter {
+    /// Of this topic
+    #[arg(long)]
+    pub(crate) topic: Option<String>,
+    /// With this key
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Whose last error contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+    /// That died so long ago or longer, such as 2h or 7d
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub(crate) older_than: Option<Duration>,
+    /// That died so long ago at most
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub(crate) younger_than: Option<Duration>,
+}
+
+impl Filter {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.topic.is_none()
+            && self.key.is_none()
+            && self.error.is_none()
+            && self.older_than.is_none()
+            && self.younger_than.is_none()
+    }
+}
+
+/// List dead letters, the latest first
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox dead list --topic orders.placed --error timeout
+  outbox dead list --limit 20 --after 01890a5d-ac96-774b-bcce-b302099a8057
+  outbox dead list --discarded")]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// At most so many
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: u32,
+    /// Only those that come after this one: the next page
+    #[arg(long, value_name = "ID")]
+    pub(crate) after: Option<Uuid>,
+    /// What was discarded, and why; of the filters, only --topic counts
+    #[arg(long, conflicts_with_all = ["key", "error", "older_than", "younger_than", "after"])]
+    pub(crate) discarded: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show a dead letter: its last ten errors, with attempt and time
+#[derive(Debug, Group)]
+pub(crate) struct Show {
+    /// The message's id
+    pub(crate) id: Uuid,
+    /// Its payload and headers as well
+    #[arg(long)]
+    pub(crate) payload: bool,
+}
+
+/// How a change of many messages is made
+#[derive(Debug, Clone, Group)]
+#[command(next_help_heading = "How")]
+pub(crate) struct How {
+    /// At most so many
+    #[arg(long)]
+    pub(crate) limit: Option<u64>,
+    /// At most so many a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) per_second: Option<u32>,
+    /// Only say how many it would be
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Give dead letters another chance: due at once, with all their attempts
+///
+/// Their errors stay. What dies again meanwhile stays dead. 2,000 a second, unless it is told another pace.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox dead redrive 01890a5d-ac96-774b-bcce-b302099a8057
+  outbox dead redrive 01890a5d-ac96-774b-bcce-b302099a8057 --payload corrected.json
+  outbox dead redrive --topic orders.placed --error timeout --dry-run
+  outbox dead redrive --topic orders.placed --per-second 50 --yes")]
+pub(crate) struct Redrive {
+    /// The messages' ids
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than"])]
+    pub(crate) ids: Vec<Uuid>,
+    /// All dead letters
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// A file with the payload that takes the place of the one message's; `-` for the standard input
+    #[arg(long, value_name = "FILE", requires = "ids", help_heading = "How")]
+    pub(crate) payload: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) how: How,
+}
+
+/// Delete dead letters, and note why
+///
+/// The notes keep all but payloads and headers; `outbox dead list --discarded` shows them.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox dead discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'paid by hand'
+  outbox dead discard --topic orders.placed --older-than 30d --reason 'out of date'")]
+pub(crate) struct Discard {
+    /// The messages' ids
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than"])]
+    pub(crate) ids: Vec<Uuid>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// All dead letters
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    #[command(flatten)]
+    pub(crate) how: How,
+}
+
+/// Delete a message that still waits
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox cancel 01890a5d-ac96-774b-bcce-b302099a8057
+  outbox cancel --topic reminders.due --dedup-key inv-42")]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    pub(crate) message: Which,
+}
+
+/// Make a message that still waits due at another time
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox reschedule 01890a5d-ac96-774b-bcce-b302099a8057 --now      ends a backoff, too
+  outbox reschedule --topic reminders.due --dedup-key inv-42 --in 2h")]
+pub(crate) struct Reschedule {
+    #[command(flatten)]
+    pub(crate) message: Which,
+    /// So long from now
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, required_unless_present = "now")]
+    pub(crate) r#in: Option<Duration>,
+    /// At once
+    #[arg(long, conflicts_with = "in")]
+    pub(crate) now: bool,
+}
+
+/// Which message
+#[derive(Debug, Group)]
+pub(crate) struct Which {
+    /// The message's id
+    #[arg(required_unless_present = "dedup_key", conflicts_with_all = ["topic", "dedup_key"])]
+    pub(crate) id: Option<Uuid>,
+    /// The message's topic, for --dedup-key
+    #[arg(long, requires = "dedup_key")]
+    pub(crate) topic: Option<String>,
+    /// The key by which it was published only once
+    #[arg(long, value_name = "KEY", requires = "topic")]
+    pub(crate) dedup_key: Option<String>,
+}
+
+/// Delete rows that settled long ago
+///
+/// Rows that wait or run are never touched.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox purge --delivered 7d --dry-run
+  outbox purge --delivered 7d --dead 90d --yes")]
+pub(crate) struct Purge {
+    /// What was delivered so long ago or longer, and kept
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration, required_unless_present_any = ["dead", "discarded"])]
+    pub(crate) delivered: Option<Duration>,
+    /// Dead letters that died so long ago or longer
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub(crate) dead: Option<Duration>,
+    /// Notes on what was discarded so long ago or longer, of all topics
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub(crate) discarded: Option<Duration>,
+    /// Only of this topic
+    #[arg(long)]
+    pub(crate) topic: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: How,
+}
+
+/// Have no relay claim messages of a topic
+///
+/// Each relay follows within one of its poll intervals; what it has by then it delivers. Messages can be
+/// published all the same, and wait.
+#[derive(Debug, Group)]
+#[command(after_help = "Example: outbox pause orders.placed --reason 'a bad release'")]
+pub(crate) struct Pause {
+    /// The topic
+    pub(crate) topic: String,
+    /// Why; `outbox stats` shows it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// End a pause
+#[derive(Debug, Group)]
+pub(crate) struct Resume {
+    /// The topic
+    pub(crate) topic: String,
+}

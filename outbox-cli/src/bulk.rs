@@ -1,0 +1,97 @@
+//! Changes of many messages: counted first, asked about, and told of while they go on.
+
+use std::{
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use outbox::Bulk;
+
+use crate::{
+    args::How,
+    failure::Failure,
+    show::{messages, print},
+};
+
+/// What a bulk change does, in words: `redrive`, `redriven`, `dead letters`.
+pub(crate) struct Verb {
+    pub(crate) does: &'static str,
+    pub(crate) done: &'static str,
+}
+
+/// Makes a change. `bulk` is called for the count, and again for the change.
+pub(crate) async fn run(verb: &Verb, how: &How, bulk: impl Fn() -> Bulk) -> Result<(), Failure> {
+    let bulk = || match how.limit {
+        Some(limit) => bulk().limit(limit),
+        None => bulk(),
+    };
+    let count = bulk().dry_run(true).await?;
+    if count == 0 {
+        return Err(Failure::Nothing(format!(
+            "there is nothing to {}: no message matches",
+            verb.does
+        )));
+    }
+    if how.dry_run {
+        return print(&format!("{} would be {}", messages(count), verb.done));
+    }
+    confirm(verb, count, how.yes)?;
+
+    let bar = ProgressBar::new(count);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} {eta}") {
+        bar.set_style(style);
+    }
+    let done = Arc::new(AtomicU64::new(0));
+    let bulk = bulk().on_progress({
+        let (bar, done) = (bar.clone(), Arc::clone(&done));
+        move |changed| {
+            done.store(changed, Ordering::Relaxed);
+            bar.set_position(changed);
+        }
+    });
+    let bulk = match how.per_second {
+        Some(rate) => bulk.per_second(rate),
+        None => bulk,
+    };
+    let changed = bulk.await;
+    bar.finish_and_clear();
+    match changed {
+        Ok(changed) => print(&format!("{} {}", messages(changed), verb.done)),
+        Err(error) => {
+            let Failure::Failed(text) = error.into() else {
+                unreachable!("an error of the library is a failure")
+            };
+            Err(Failure::Failed(format!(
+                "{text}; {} {} before that, nothing is half done, and the same command goes on with the rest",
+                messages(done.load(Ordering::Relaxed)),
+                verb.done
+            )))
+        }
+    }
+}
+
+fn confirm(verb: &Verb, count: u64, yes: bool) -> Result<(), Failure> {
+    if yes {
+        return Ok(());
+    }
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::Usage(format!(
+            "this would {} {}, and there is no terminal to ask on; add --yes if that is right",
+            verb.does,
+            messages(count)
+        )));
+    }
+    let mut err = io::stderr();
+    write!(err, "{} {}? [y/N] ", verb.does, messages(count))?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::Usage("nothing was done".to_owned())),
+    }
+}

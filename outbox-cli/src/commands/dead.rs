@@ -1,0 +1,209 @@
+//! `outbox dead`.
+
+mod list;
+
+use std::io::{self, Read as _};
+
+use outbox::{Bulk, DeadLetters};
+use uuid::Uuid;
+
+use crate::{
+    args::{Dead, Discard, Filter, Redrive, Show},
+    bulk::{self, Verb},
+    database::{Database, each},
+    failure::Failure,
+    show::{age, counted, print, table, time},
+};
+
+pub(crate) async fn dead(database: &Database, args: Dead) -> Result<(), Failure> {
+    match args {
+        Dead::List(args) => list::list(database, &args).await,
+        Dead::Show(args) => show(database, &args).await,
+        Dead::Redrive(args) => redrive(database, &args).await,
+        Dead::Discard(args) => discard(database, &args).await,
+    }
+}
+
+/// All dead letters.
+fn letters(database: &Database) -> DeadLetters {
+    each!(database, pool => database.outbox.dead_letters(pool))
+}
+
+/// Those that the filter lets through.
+fn chosen(database: &Database, filter: &Filter) -> DeadLetters {
+    let mut letters = letters(database);
+    if let Some(topic) = &filter.topic {
+        letters = letters.topic(topic);
+    }
+    if let Some(key) = &filter.key {
+        letters = letters.key(key);
+    }
+    if let Some(error) = &filter.error {
+        letters = letters.error_contains(error);
+    }
+    if let Some(age) = filter.older_than {
+        letters = letters.older_than(age);
+    }
+    if let Some(age) = filter.younger_than {
+        letters = letters.younger_than(age);
+    }
+    letters
+}
+
+async fn show(database: &Database, args: &Show) -> Result<(), Failure> {
+    let Some(inspected) = letters(database).inspect(args.id).await? else {
+        return Err(not_dead(args.id));
+    };
+    let letter = &inspected.letter;
+    let facts = [
+        ("id", letter.id.to_string()),
+        (
+            "topic",
+            format!("{}, version {}", letter.topic, letter.version),
+        ),
+        ("key", letter.key.clone().unwrap_or_else(|| "-".to_owned())),
+        ("published", time(letter.created_at)),
+        ("died", time(letter.died_at)),
+        ("attempts", letter.attempts.to_string()),
+        ("redriven", counted(letter.redrives.into(), "time")),
+    ];
+    let mut text = String::new();
+    for (name, fact) in facts {
+        text.push_str(&format!("{name:<10} {}\n", crate::show::safe(&fact)));
+    }
+    let errors = letter.errors.iter().map(|error| {
+        vec![
+            error.attempt.to_string(),
+            time(error.at),
+            error.text.clone(),
+        ]
+    });
+    text.push('\n');
+    text.push_str(&table(&["ATTEMPT", "AT", "ERROR"], errors));
+    if args.payload {
+        for (name, value) in &inspected.headers {
+            let line = format!("\nheader {name}: {value}");
+            text.push_str(&crate::show::safe(&line).replacen("\\n", "\n", 1));
+        }
+        text.push_str(&format!(
+            "\npayload\n{}\n",
+            crate::show::safe(&inspected.payload)
+        ));
+    } else {
+        text.push_str("\nits payload and headers: --payload\n");
+    }
+    print(&text)
+}
+
+async fn redrive(database: &Database, args: &Redrive) -> Result<(), Failure> {
+    const VERB: Verb = Verb {
+        does: "redrive",
+        done: "redriven",
+    };
+    if let Some(file) = &args.payload {
+        let [id] = args.ids[..] else {
+            return Err(Failure::Usage(
+                "--payload is for one message; give one id".to_owned(),
+            ));
+        };
+        let payload = if file.as_os_str() == "-" {
+            let mut payload = String::new();
+            io::stdin().read_to_string(&mut payload).map(|_| payload)
+        } else {
+            std::fs::read_to_string(file)
+        };
+        let payload = payload.map_err(|error| {
+            Failure::Usage(format!(
+                "the payload can't be read from {}: {error}",
+                file.display()
+            ))
+        })?;
+        if !letters(database).redrive_with_json(id, &payload).await? {
+            return Err(not_dead(id));
+        }
+        return print("1 message redriven");
+    }
+    if !args.ids.is_empty() {
+        return one_by_one(&args.ids, &VERB, async |id| {
+            letters(database).redrive(id).await
+        })
+        .await;
+    }
+    many(args.all, &args.filter)?;
+    bulk::run(&VERB, &args.how, || -> Bulk {
+        chosen(database, &args.filter).redrive_all()
+    })
+    .await
+}
+
+async fn discard(database: &Database, args: &Discard) -> Result<(), Failure> {
+    const VERB: Verb = Verb {
+        does: "discard",
+        done: "discarded",
+    };
+    if !args.ids.is_empty() {
+        return one_by_one(&args.ids, &VERB, async |id| {
+            letters(database).discard(id, &args.reason).await
+        })
+        .await;
+    }
+    many(args.all, &args.filter)?;
+    bulk::run(&VERB, &args.how, || -> Bulk {
+        chosen(database, &args.filter).discard_all(&args.reason)
+    })
+    .await
+}
+
+/// Changes messages by their ids, all that can be; names those that can't.
+async fn one_by_one(
+    ids: &[Uuid],
+    verb: &Verb,
+    change: impl AsyncFn(Uuid) -> Result<bool, outbox::Error>,
+) -> Result<(), Failure> {
+    let (mut changed, mut missing) = (0, Vec::new());
+    for &id in ids {
+        match change(id).await? {
+            true => changed += 1,
+            false => missing.push(id),
+        }
+    }
+    if changed > 0 {
+        print(&format!("{} {}", crate::show::messages(changed), verb.done))?;
+    }
+    match missing[..] {
+        [] => Ok(()),
+        [id] => Err(not_dead(id)),
+        _ => {
+            let ids: Vec<_> = missing.iter().map(Uuid::to_string).collect();
+            Err(Failure::Nothing(format!(
+                "none of these is a dead letter: {}",
+                ids.join(" ")
+            )))
+        }
+    }
+}
+
+fn not_dead(id: Uuid) -> Failure {
+    Failure::Nothing(format!(
+        "no dead letter has the id {id}; it may have been delivered or redriven meanwhile"
+    ))
+}
+
+/// A change of many needs to be told of which.
+fn many(all: bool, filter: &Filter) -> Result<(), Failure> {
+    match (all, filter.is_empty()) {
+        (false, true) => Err(Failure::Usage(
+            "which dead letters? give ids, filters such as --topic, or --all".to_owned(),
+        )),
+        (true, false) => Err(Failure::Usage(
+            "--all and filters contradict each other; leave one of them out".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// How long ago a letter died.
+fn died(letter: &outbox::DeadLetter) -> String {
+    let since = std::time::SystemTime::now().duration_since(letter.died_at);
+    age(since.unwrap_or_default())
+}

@@ -1,0 +1,109 @@
+//! `outbox dead list`.
+
+use outbox::{DeadLetter, Discarded, Failure as Attempt};
+use serde_json::{Value, json};
+
+use super::{chosen, died, letters, not_dead};
+use crate::{
+    args::List,
+    database::Database,
+    failure::Failure,
+    show::{ago, print, short, table, tell, time},
+};
+
+pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure> {
+    let mut choice = chosen(database, &args.filter).limit(args.limit);
+    if args.discarded {
+        return discarded(&choice.discarded().await?, args);
+    }
+    if let Some(id) = args.after {
+        let last = letters(database).inspect(id).await?;
+        let last = last.ok_or_else(|| not_dead(id))?;
+        choice = choice.after(&last.letter);
+    }
+    let page = choice.list().await?;
+    if args.json {
+        return print(&Value::from_iter(page.iter().map(letter_json)).to_string());
+    }
+    let Some(last) = page.last() else {
+        return Err(Failure::Nothing(
+            match (args.after, args.filter.is_empty()) {
+                (Some(_), _) => "no dead letter comes after that one",
+                (None, true) => "there are no dead letters",
+                (None, false) => "no dead letter matches",
+            }
+            .to_owned(),
+        ));
+    };
+    let rows = page.iter().map(|letter| {
+        let error = letter.errors.last().map_or("-", |error| &*error.text);
+        vec![
+            letter.id.to_string(),
+            letter.topic.clone(),
+            letter.key.clone().unwrap_or_else(|| "-".to_owned()),
+            died(letter),
+            letter.attempts.to_string(),
+            letter.redrives.to_string(),
+            short(error),
+        ]
+    });
+    let header = [
+        "ID",
+        "TOPIC",
+        "KEY",
+        "DEAD FOR",
+        "ATTEMPTS",
+        "REDRIVEN",
+        "LAST ERROR",
+    ];
+    print(&table(&header, rows))?;
+    if page.len() == args.limit as usize {
+        tell(&format!("there may be more: --after {}", last.id));
+    }
+    Ok(())
+}
+
+fn discarded(page: &[Discarded], args: &List) -> Result<(), Failure> {
+    if args.json {
+        let notes = page.iter().map(|note| {
+            let mut json = letter_json(&note.letter);
+            json["reason"] = json!(note.reason);
+            json["discarded_at"] = json!(time(note.discarded_at));
+            json
+        });
+        return print(&Value::from_iter(notes).to_string());
+    }
+    if page.is_empty() {
+        return Err(Failure::Nothing("nothing was discarded".to_owned()));
+    }
+    let rows = page.iter().map(|note| {
+        vec![
+            note.letter.id.to_string(),
+            note.letter.topic.clone(),
+            ago(note.discarded_at),
+            short(&note.reason),
+            short(note.letter.errors.last().map_or("-", |error| &error.text)),
+        ]
+    });
+    let header = ["ID", "TOPIC", "DISCARDED FOR", "WHY", "LAST ERROR"];
+    print(&table(&header, rows))
+}
+
+fn letter_json(letter: &DeadLetter) -> Value {
+    let errors = letter.errors.iter().map(
+        |Attempt {
+             attempt, at, text, ..
+         }| { json!({"attempt": attempt, "at": time(*at), "text": text}) },
+    );
+    json!({
+        "id": letter.id,
+        "topic": letter.topic,
+        "version": letter.version,
+        "key": letter.key,
+        "attempts": letter.attempts,
+        "redrives": letter.redrives,
+        "created_at": time(letter.created_at),
+        "died_at": time(letter.died_at),
+        "errors": errors.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,37 @@
+//! The commands, a file each.
+
+mod amend;
+mod dead;
+mod migrate;
+mod pause;
+mod purge;
+mod stats;
+
+use crate::{
+    args::{Args, Command},
+    database::{Database, each},
+    failure::Failure,
+};
+
+/// Does what the command line says.
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let database = Database::find(&args.database)?;
+    match &args.command {
+        Command::Migrate(args) if args.print => {}
+        Command::Migrate(_) => database.reach().await?,
+        _ => {
+            database.reach().await?;
+            each!(database, pool => database.outbox.check(pool).await)?;
+        }
+    }
+    match args.command {
+        Command::Migrate(args) => migrate::migrate(&database, &args).await,
+        Command::Stats(args) => stats::stats(&database, &args).await,
+        Command::Dead(args) => dead::dead(&database, args).await,
+        Command::Cancel(args) => amend::cancel(&database, args).await,
+        Command::Reschedule(args) => amend::reschedule(&database, args).await,
+        Command::Purge(args) => purge::purge(&database, &args).await,
+        Command::Pause(args) => pause::pause(&database, &args).await,
+        Command::Resume(args) => pause::resume(&database, &args).await,
+    }
+}

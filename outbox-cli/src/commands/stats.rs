@@ -1,0 +1,164 @@
+//! `outbox stats`.
+
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
+
+use outbox::{RouteStats, Stats};
+use serde_json::json;
+
+use crate::{
+    args,
+    database::{Database, each},
+    failure::Failure,
+    show::{age, ago, print, table, thousands, time},
+};
+
+pub(crate) async fn stats(database: &Database, args: &args::Stats) -> Result<(), Failure> {
+    loop {
+        let query = each!(database, pool => database.outbox.stats(pool));
+        let query = if args.exact { query.exact() } else { query };
+        let stats = query.await?;
+        let text = if args.json {
+            as_json(&stats).to_string()
+        } else {
+            for_people(&stats)
+        };
+        let Some(seconds) = args.watch else {
+            return print(&text);
+        };
+        if io::stdout().is_terminal() && !args.json {
+            // Clears the terminal.
+            print("\u{1b}[2J\u{1b}[H")?;
+        }
+        print(&text)?;
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+}
+
+fn for_people(stats: &Stats) -> String {
+    if stats.routes.is_empty() && stats.relays.is_empty() && stats.paused.is_empty() {
+        return "the outbox is empty, and no relay was seen within 30 s\n".to_owned();
+    }
+    let count = |count: u64| match stats.limit {
+        Some(limit) if count >= limit => format!("{}+", thousands(limit)),
+        _ => thousands(count),
+    };
+    let mut text = String::new();
+    if !stats.routes.is_empty() {
+        let header = [
+            "TOPIC",
+            "VERSION",
+            "DUE",
+            "SCHEDULED",
+            "PROCESSING",
+            "DELIVERED",
+            "DEAD",
+            "OLDEST DUE",
+            "",
+        ];
+        let rows = stats.routes.iter().map(|route| {
+            vec![
+                route.topic.clone(),
+                route.version.to_string(),
+                count(route.due),
+                count(route.scheduled),
+                count(route.processing),
+                count(route.delivered),
+                count(route.dead),
+                route.oldest_due.map_or_else(|| "-".to_owned(), age),
+                notes(route),
+            ]
+        });
+        text.push_str(&table(&header, rows));
+        text.push('\n');
+    }
+    if stats.relays.is_empty() {
+        text.push_str("no relay was seen within 30 s\n");
+    } else {
+        let rows = stats.relays.iter().map(|relay| {
+            let mut topics: Vec<_> = relay.routes.iter().map(|(topic, _)| &**topic).collect();
+            topics.dedup();
+            vec![
+                relay.id.to_string(),
+                ago(relay.started_at),
+                age(relay.seen),
+                topics.join(" "),
+            ]
+        });
+        text.push_str(&table(&["RELAY", "RUNS FOR", "SEEN", "TOPICS"], rows));
+    }
+    if !stats.paused.is_empty() {
+        let rows = stats.paused.iter().map(|paused| {
+            let reason = paused.reason.clone().unwrap_or_default();
+            vec![paused.topic.clone(), ago(paused.paused_at), reason]
+        });
+        text.push('\n');
+        text.push_str(&table(&["PAUSED", "FOR", "WHY"], rows));
+    }
+    let mut topics: Vec<_> = stats.routes.iter().filter(|route| route.dead > 0).collect();
+    topics.dedup_by(|a, b| a.topic == b.topic);
+    for route in topics {
+        text.push_str(&format!(
+            "\nwhy messages of {0} are dead: outbox dead list --topic {0}\n",
+            route.topic
+        ));
+    }
+    text
+}
+
+fn notes(route: &RouteStats) -> String {
+    let notes = [
+        (route.paused, "paused"),
+        (route.unrouted, "unrouted: no live relay serves it"),
+    ];
+    let notes: Vec<_> = notes
+        .iter()
+        .filter(|(holds, _)| *holds)
+        .map(|(_, note)| *note)
+        .collect();
+    notes.join("; ")
+}
+
+fn as_json(stats: &Stats) -> serde_json::Value {
+    let routes = stats.routes.iter().map(|route| {
+        json!({
+            "topic": route.topic,
+            "version": route.version,
+            "due": route.due,
+            "scheduled": route.scheduled,
+            "processing": route.processing,
+            "delivered": route.delivered,
+            "dead": route.dead,
+            "oldest_due_seconds": route.oldest_due.map(|age| age.as_secs_f64()),
+            "unrouted": route.unrouted,
+            "paused": route.paused,
+        })
+    });
+    let relays = stats.relays.iter().map(|relay| {
+        let routes = relay.routes.iter();
+        let routes: Vec<_> = routes
+            .map(|(topic, version)| json!({"topic": topic, "version": version}))
+            .collect();
+        json!({
+            "id": relay.id,
+            "started_at": time(relay.started_at),
+            "seen_seconds_ago": relay.seen.as_secs_f64(),
+            "routes": routes,
+        })
+    });
+    let paused = stats.paused.iter().map(|paused| {
+        json!({
+            "topic": paused.topic,
+            "reason": paused.reason,
+            "paused_at": time(paused.paused_at),
+        })
+    });
+    json!({
+        "routes": routes.collect::<Vec<_>>(),
+        "relays": relays.collect::<Vec<_>>(),
+        "paused": paused.collect::<Vec<_>>(),
+        "counted_up_to": stats.limit,
+    })
+}

@@ -1,0 +1,73 @@
+//! How a command ends when it does not do what it was asked to.
+
+use std::{fmt::Write as _, io};
+
+use anstyle::{AnsiColor, Style};
+
+/// Why a command ended early; each kind has its exit code.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The database, or what is in it, is not as it should be.
+    Failed(String),
+    /// The command line does not say what to do.
+    Usage(String),
+    /// There is nothing of what was asked for.
+    Nothing(String),
+    /// Nobody reads the output any more.
+    Closed,
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Nothing(_) => 3,
+            Self::Closed => 0,
+        }
+    }
+
+    /// Says why, in one line.
+    pub(crate) fn tell(&self) {
+        let (Self::Failed(text) | Self::Usage(text) | Self::Nothing(text)) = self else {
+            return;
+        };
+        let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+        let text = crate::show::safe(text);
+        anstream::eprintln!("{red}error:{red:#} {text}");
+    }
+}
+
+impl From<outbox::Error> for Failure {
+    fn from(error: outbox::Error) -> Self {
+        let mut text = error.to_string();
+        if error.is_connection() || error.is_timeout() {
+            text.push_str("; the connection was lost");
+        }
+        // The library speaks to programmers.
+        let text = text.replace(
+            "run `outbox::migrate(&pool)` first",
+            "run `outbox migrate` first",
+        );
+        let text = text.replace("run `outbox::migrate(&pool)`", "run `outbox migrate`");
+        Self::Failed(text)
+    }
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        let mut text = String::new();
+        // Writing to a string can't fail.
+        let _ = write!(text, "{error}");
+        Self::Failed(text)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Failed(format!("writing the output: {error}")),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The operator's command: what is stuck in an outbox, why, and how it goes on.
+
+mod args;
+mod bulk;
+mod commands;
+mod database;
+mod failure;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::{args::Args, failure::Failure};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let done = commands::run(Args::parse()).await;
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads along has read enough.
+        Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell();
+            failure.code().into()
+        }
+    }
+}

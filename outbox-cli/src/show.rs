@@ -1,0 +1,169 @@
+//! What is printed: tables, ages, times, and texts that can't harm a terminal.
+
+use std::{
+    io::{self, Write as _},
+    time::{Duration, SystemTime},
+};
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::failure::Failure;
+
+/// Prints a result.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Says how something went, to people.
+pub(crate) fn tell(text: &str) {
+    // Nobody may be there to hear it.
+    let _ = writeln!(io::stderr(), "{}", safe(text));
+}
+
+/// Columns under a bold header.
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| safe(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let bold = anstyle::Style::new().bold();
+    let mut text = String::new();
+    for (n, line) in table.lines().enumerate() {
+        let line = line.trim_end();
+        match n {
+            0 => text.push_str(&format!("{bold}{line}{bold:#}\n")),
+            _ => text.push_str(&format!("{line}\n")),
+        }
+    }
+    text
+}
+
+/// A text with what steers a terminal, or turns the direction of writing, written out.
+pub(crate) fn safe(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => safe.push_str("\\n"),
+            c if c.is_control()
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                safe.extend(c.escape_unicode());
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The beginning of a long text.
+pub(crate) fn short(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}
+
+/// A length of time, in its two largest units.
+pub(crate) fn age(age: Duration) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let mut left = age.as_secs();
+    let mut text = String::new();
+    let first = UNITS
+        .iter()
+        .position(|(_, unit)| left >= *unit)
+        .unwrap_or(3);
+    for (name, unit) in UNITS.iter().skip(first).take(2) {
+        if !text.is_empty() && left < *unit {
+            break;
+        }
+        text.push_str(&format!("{}{name}", left / unit));
+        left %= unit;
+    }
+    text
+}
+
+/// How long ago a time was.
+pub(crate) fn ago(time: SystemTime) -> String {
+    age(SystemTime::now().duration_since(time).unwrap_or_default())
+}
+
+/// A time, in UTC.
+pub(crate) fn time(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// So many messages, in words.
+pub(crate) fn messages(count: u64) -> String {
+    counted(count, "message")
+}
+
+/// So many of a thing, in words.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{} {thing}s", thousands(count)),
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_their_two_largest_units() {
+        let cases = [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (61, "1m1s"),
+            (3_600, "1h"),
+            (3_661, "1h1m"),
+            (86_400 * 3 + 7_200, "3d2h"),
+            (86_400 + 59, "1d"),
+        ];
+        for (secs, text) in cases {
+            assert_eq!(age(Duration::from_secs(secs)), text);
+        }
+    }
+
+    #[test]
+    fn a_text_can_not_steer_a_terminal() {
+        assert_eq!(safe("a\u{1b}[31mred"), "a\\u{1b}[31mred");
+        assert_eq!(safe("two\nlines\r\t"), "two\\nlines\\u{d}\\u{9}");
+        assert_eq!(safe("\u{202e}gnp.exe"), "\\u{202e}gnp.exe");
+        assert_eq!(safe("grüße, 日本"), "grüße, 日本");
+    }
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        let numbers = [0, 999, 1_000, 1_234_567].map(thousands);
+        assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

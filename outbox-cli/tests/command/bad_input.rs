@@ -1,0 +1,228 @@
+//! What can be wrong is said in a clear line, and nothing is half done.
+
+use outbox_tests::{
+    Db, each, eventually, on_every_database,
+    wait::{LONG, within},
+};
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use crate::{assert_shown, bare, command, outbox, run_with, settled};
+
+on_every_database! {
+    all: [
+        an_id_that_is_none_is_refused,
+        a_table_of_another_version_is_refused,
+        a_missing_table_is_named,
+        a_broken_pipe_is_no_error,
+    ],
+    postgres: [a_password_is_never_printed],
+    // The pooler's own connections would be lost, and not the command's.
+    direct: [a_connection_lost_in_the_middle_leaves_nothing_half_done],
+    sqlite: [a_file_that_is_not_there_is_not_made]
+}
+
+/// What needs no database.
+#[tokio::test]
+async fn a_command_line_that_is_wrong_is_refused() {
+    let cases: &[&[&str]] = &[
+        &["stats"],
+        &["stats", "--database", "mysql://root@localhost/db"],
+        &["stats", "--database", "postgres://localhost:port/db"],
+        &["stats", "--database", "postgres://app:hunter2@localhost/db"],
+        &["stats", "--database", "sqlite:x.db", "--table", "no; table"],
+        &["purge", "--delivered", "soon", "--database", "sqlite:x.db"],
+        &[
+            "dead",
+            "list",
+            "--older-than",
+            "-1s",
+            "--database",
+            "sqlite:x.db",
+        ],
+    ];
+    let mut all = String::new();
+    for args in cases {
+        let ran = run_with(bare(args), args, "").await;
+        assert_eq!((ran.code, &*ran.out), (2, ""), "{}", ran.shown());
+        all.push_str(&ran.err);
+    }
+    assert!(!all.contains("hunter2"), "{all}");
+    assert_shown("usage", all);
+}
+
+#[tokio::test]
+async fn help_needs_no_manual() {
+    let cases: &[&[&str]] = &[
+        &["--help"],
+        &["dead", "--help"],
+        &["dead", "redrive", "--help"],
+        &["purge", "--help"],
+    ];
+    let mut all = String::new();
+    for args in cases {
+        let mut command = bare(args);
+        command.env("OUTBOX_DATABASE_URL", "postgres://app:hunter2@localhost/db");
+        let ran = run_with(command, args, "").await;
+        ran.ok();
+        all.push_str(&ran.shown());
+    }
+    assert!(!all.contains("hunter2"), "{all}");
+    assert_shown("help", all);
+}
+
+async fn an_id_that_is_none_is_refused(db: Db) {
+    for args in [
+        &["dead", "show", "42"][..],
+        &["cancel", "o-1"],
+        &["dead", "redrive", "''"],
+    ] {
+        let ran = outbox(&db, args).await;
+        assert_eq!((ran.code, &*ran.out), (2, ""), "{}", ran.shown());
+        assert!(ran.err.contains(args[args.len() - 1]), "{}", ran.shown());
+    }
+}
+
+async fn a_table_of_another_version_is_refused(db: Db) {
+    settled(&db, "dead", "lab.task", "k", "no").await;
+    db.execute("INSERT INTO outbox_history (version, min_reader) VALUES (98, 97)")
+        .await;
+    for args in [
+        &["stats"][..],
+        &["migrate"],
+        &["migrate", "--check"],
+        &["dead", "list"],
+        &["dead", "redrive", "--all", "--yes"],
+        &["dead", "discard", "--all", "--reason", "no", "--yes"],
+        &["purge", "--dead", "1s", "--yes"],
+        &["pause", "lab.task"],
+    ] {
+        let ran = outbox(&db, args).await;
+        let text = ran.fails(1);
+        assert!(
+            text.contains("98") && text.contains("97"),
+            "{}",
+            ran.shown()
+        );
+    }
+    assert_eq!(db.count("state = 'dead'").await, 1, "nothing was written");
+}
+
+async fn a_missing_table_is_named(db: Db) {
+    let db = db.empty().await;
+    // On SQLite, that makes the file.
+    db.scalar("SELECT CAST(1 AS bigint)").await;
+    let ran = outbox(&db, &["stats"]).await;
+    assert_shown("missing_tables", ran.shown());
+    db.remove().await;
+}
+
+async fn a_broken_pipe_is_no_error(db: Db) {
+    settled(&db, "dead", "lab.task", "k", "no").await;
+    let mut child = command(&db, &["dead", "list"]).spawn().expect("starts");
+    drop(child.stdout.take());
+    let output = within(LONG, child.wait_with_output()).await.expect("ends");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*err), (Some(0), ""));
+}
+
+async fn a_connection_lost_in_the_middle_leaves_nothing_half_done(db: Db) {
+    for n in 0..400 {
+        settled(&db, "dead", "lab.task", &format!("k{n}"), "no").await;
+    }
+    let args = ["dead", "redrive", "--all", "--per-second", "100", "--yes"];
+    let mut running = command(&db, &args);
+    let running =
+        tokio::spawn(async move { running.spawn().expect("starts").wait_with_output().await });
+    let pending = || db.count("state = 'pending'");
+    eventually(LONG, pending, |pending| *pending > 0).await;
+    // A pool makes a new connection when it finds one gone: here it gets none.
+    admin(&format!(
+        "ALTER DATABASE {} ALLOW_CONNECTIONS false",
+        name(&db)
+    ))
+    .await;
+    db.scalar(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+         WHERE datname = current_database() AND application_name = 'outbox command'",
+    )
+    .await;
+    let output = within(LONG * 2, running)
+        .await
+        .expect("no panic")
+        .expect("ends");
+    admin(&format!(
+        "ALTER DATABASE {} ALLOW_CONNECTIONS true",
+        name(&db)
+    ))
+    .await;
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.starts_with("error: ") && err.lines().count() == 1,
+        "{err}"
+    );
+    assert!(
+        err.contains("nothing is half done") && err.contains("redriven before that"),
+        "{err}"
+    );
+    let done = pending().await;
+    assert!(done < 400, "{done}");
+    let rest = outbox(&db, &["dead", "redrive", "--all", "--yes"]).await;
+    assert_eq!(rest.ok(), format!("{} messages redriven\n", 400 - done));
+    assert_eq!(db.count("state = 'pending' AND redrives = 1").await, 400);
+}
+
+/// Runs a statement as the server's administrator, in no test's database.
+async fn admin(sql: &str) {
+    let server = std::env::var("OUTBOX_TEST_POSTGRES").expect("the tests' server");
+    let mut admin = PgConnection::connect(&server).await.expect("connects");
+    let sql = AssertSqlSafe(sql.to_owned());
+    sqlx::raw_sql(sql).execute(&mut admin).await.expect("runs");
+}
+
+fn name(db: &Db) -> &str {
+    match db {
+        Db::Postgres(db) => db.name(),
+        Db::Sqlite(_) => unreachable!("this test is for Postgres"),
+    }
+}
+
+async fn a_password_is_never_printed(db: Db) {
+    let url = db.pool_url();
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let (user, host) = rest.split_once('@').expect("a user");
+    let with_password = format!("{scheme}://{user}:hunter2@{host}");
+    let wrong = format!("{scheme}://nobody-{user}:hunter2@{host}");
+    for url in [with_password, wrong] {
+        for args in [
+            &["stats"][..],
+            &["dead", "list"],
+            &["migrate", "--check"],
+            &["dead", "show", "x"],
+        ] {
+            let mut command = command(&db, args);
+            command.env("OUTBOX_DATABASE_URL", &url);
+            let ran = run_with(command, args, "").await;
+            assert!(!ran.shown().contains("hunter2"), "{}", ran.shown());
+        }
+    }
+    each!(db, pool => db.outbox().check(pool).await).expect("and nothing was changed");
+}
+
+async fn a_file_that_is_not_there_is_not_made(_: Db) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("new.db");
+    let url = format!("sqlite:{}", file.display());
+    for args in [&["stats"][..], &["migrate"], &["dead", "list"]] {
+        let mut command = bare(args);
+        command.env("DATABASE_URL", &url);
+        let ran = run_with(command, args, "").await;
+        assert!(ran.fails(1).contains("mode=rwc"), "{}", ran.shown());
+        assert!(!file.exists());
+    }
+    let mut command = bare(&["migrate"]);
+    command.env("DATABASE_URL", format!("{url}?mode=rwc"));
+    run_with(command, &["migrate"], "").await.ok();
+    assert!(file.exists());
+}

@@ -1,0 +1,220 @@
+//! `outbox dead`.
+
+use outbox_tests::{Db, on_every_database};
+
+use crate::{assert_shown, command, outbox, run_with, settled};
+
+on_every_database![
+    dead_letters_are_listed,
+    pages_go_on,
+    a_dead_letter_is_shown,
+    messages_are_redriven_by_their_ids,
+    a_payload_is_corrected,
+    many_are_redriven,
+    many_are_discarded_with_a_reason,
+    nothing_is_done_unasked,
+];
+
+async fn dead_letters_are_listed(db: Db) {
+    assert_shown(
+        "dead_list_empty",
+        outbox(&db, &["dead", "list"]).await.shown(),
+    );
+    settled(&db, "dead", "orders.placed", "o-1", "connection refused").await;
+    settled(
+        &db,
+        "dead",
+        "mails.due",
+        "m-1",
+        "a \u{1b}[31mred\u{1b}[0m error",
+    )
+    .await;
+    let long = "x".repeat(300);
+    settled(&db, "dead", "orders.placed", "o-2", &long).await;
+    settled(&db, "delivered", "orders.placed", "o-3", "no").await;
+    assert_shown("dead_list", outbox(&db, &["dead", "list"]).await.shown());
+    let filtered = [
+        "dead",
+        "list",
+        "--topic",
+        "orders.placed",
+        "--error",
+        "refused",
+    ];
+    assert_shown("dead_list_filtered", outbox(&db, &filtered).await.shown());
+    let none = ["dead", "list", "--key", "o-3"];
+    assert_shown("dead_list_nothing", outbox(&db, &none).await.shown());
+    let json = outbox(&db, &["dead", "list", "--json", "--key", "o-1"]).await;
+    let json: serde_json::Value = serde_json::from_str(json.ok()).expect("JSON");
+    assert_eq!(json[0]["topic"], "orders.placed");
+    assert_eq!(json[0]["errors"][1]["text"], "connection refused");
+    assert_eq!(json[0]["errors"][1]["at"], "2023-11-14T22:14:20.000Z");
+}
+
+async fn pages_go_on(db: Db) {
+    for n in 0..5 {
+        settled(&db, "dead", "orders.placed", &format!("o-{n}"), "no").await;
+    }
+    let mut seen = 0;
+    let mut after: Option<String> = None;
+    loop {
+        let mut args = vec!["dead", "list", "--limit", "2", "--json"];
+        if let Some(after) = &after {
+            args.extend(["--after", after]);
+        }
+        let page = outbox(&db, &args).await;
+        let page: Vec<serde_json::Value> = serde_json::from_str(page.ok()).expect("JSON");
+        let Some(last) = page.last() else { break };
+        seen += page.len();
+        after = Some(last["id"].as_str().expect("an id").to_owned());
+    }
+    assert_eq!(seen, 5, "each once");
+    let more = outbox(&db, &["dead", "list", "--limit", "2"]).await;
+    assert!(
+        more.err.contains("there may be more: --after "),
+        "{}",
+        more.shown()
+    );
+}
+
+async fn a_dead_letter_is_shown(db: Db) {
+    let id = settled(&db, "dead", "orders.placed", "o-1", "refused\nby the bank").await;
+    let id = id.to_string();
+    let shown = outbox(&db, &["dead", "show", &id]).await;
+    assert_shown("dead_show", shown.shown());
+    assert!(!shown.ok().contains("secret") && !shown.ok().contains("acme"));
+    let shown = outbox(&db, &["dead", "show", &id, "--payload"]).await;
+    assert_shown("dead_show_payload", shown.shown());
+}
+
+async fn messages_are_redriven_by_their_ids(db: Db) {
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        let id = settled(&db, "dead", "orders.placed", &format!("o-{n}"), "no").await;
+        ids.push(id.to_string());
+    }
+    let ran = outbox(&db, &["dead", "redrive", &ids[0], &ids[1]]).await;
+    assert_eq!(ran.ok(), "2 messages redriven\n");
+    assert_eq!(db.count("state = 'pending' AND redrives = 1").await, 2);
+    // One of them is dead no more: the other is redriven all the same.
+    let ran = outbox(&db, &["dead", "redrive", &ids[0], &ids[2]]).await;
+    assert_eq!(
+        (ran.code, &*ran.out),
+        (3, "1 message redriven\n"),
+        "{}",
+        ran.shown()
+    );
+    assert!(ran.err.contains(&ids[0]), "{}", ran.shown());
+    assert_eq!(db.count("state = 'pending'").await, 3);
+}
+
+async fn a_payload_is_corrected(db: Db) {
+    let id = settled(&db, "dead", "orders.placed", "o-1", "missing field `name`").await;
+    let id = id.to_string();
+    let args = ["dead", "redrive", &id, "--payload", "-"];
+    let wrong = run_with(command(&db, &args), &args, "{\"name\":").await;
+    let text = wrong.fails(1);
+    assert!(
+        text.contains("is not JSON") && text.contains("line 1"),
+        "{text}"
+    );
+    let missing = ["dead", "redrive", &id, "--payload", "/no/such/file"];
+    let text = outbox(&db, &missing).await;
+    assert!(text.fails(2).contains("/no/such/file"), "{}", text.shown());
+    assert_eq!(db.count("state = 'dead'").await, 1, "nothing was written");
+    let right = run_with(command(&db, &args), &args, "{\"name\":\"right\"}").await;
+    assert_eq!(right.ok(), "1 message redriven\n");
+    let rows = db.rows("1 = 1").await;
+    assert_eq!(
+        (rows[0].state.as_str(), rows[0].payload.as_str()),
+        ("pending", "{\"name\":\"right\"}")
+    );
+    assert_eq!(rows[0].texts(), ["first", "missing field `name`"]);
+}
+
+async fn many_are_redriven(db: Db) {
+    for n in 0..5 {
+        settled(&db, "dead", "orders.placed", &format!("o-{n}"), "timeout").await;
+    }
+    settled(&db, "dead", "mails.due", "m-1", "timeout").await;
+    let choice = ["dead", "redrive", "--topic", "orders.placed"];
+    let with = |more: &[&'static str]| [&choice[..], more].concat();
+    assert_eq!(
+        outbox(&db, &with(&["--dry-run"])).await.ok(),
+        "5 messages would be redriven\n"
+    );
+    assert_eq!(db.count("state = 'pending'").await, 0);
+    assert_eq!(
+        outbox(&db, &with(&["--limit", "2", "--yes"])).await.ok(),
+        "2 messages redriven\n"
+    );
+    assert_eq!(
+        outbox(&db, &with(&["--per-second", "1000", "-y"]))
+            .await
+            .ok(),
+        "3 messages redriven\n"
+    );
+    outbox(&db, &with(&["--yes"])).await.fails(3);
+    assert_eq!(
+        outbox(&db, &["dead", "redrive", "--all", "-y"]).await.ok(),
+        "1 message redriven\n"
+    );
+    assert_eq!(db.count("state = 'pending' AND redrives = 1").await, 6);
+}
+
+async fn many_are_discarded_with_a_reason(db: Db) {
+    let id = settled(&db, "dead", "orders.placed", "o-1", "timeout").await;
+    for n in 2..4 {
+        settled(&db, "dead", "orders.placed", &format!("o-{n}"), "timeout").await;
+    }
+    let id = id.to_string();
+    let one = ["dead", "discard", &id, "--reason", "paid by hand"];
+    assert_eq!(outbox(&db, &one).await.ok(), "1 message discarded\n");
+    outbox(&db, &one).await.fails(3);
+    let rest = [
+        "dead",
+        "discard",
+        "--older-than",
+        "2h",
+        "--reason",
+        "out of date",
+        "--yes",
+    ];
+    assert_eq!(outbox(&db, &rest).await.ok(), "2 messages discarded\n");
+    assert_eq!(db.count("1 = 1").await, 0);
+    db.execute(&format!(
+        "UPDATE outbox_discarded SET discarded_at = {}",
+        db.ago(outbox_tests::wait::secs(3_630))
+    ))
+    .await;
+    let notes = outbox(
+        &db,
+        &["dead", "list", "--discarded", "--topic", "orders.placed"],
+    )
+    .await;
+    let mut lines: Vec<_> = notes.ok().lines().skip(1).collect();
+    lines.sort_by_key(|line| line.contains("out of date"));
+    assert_shown("dead_list_discarded", lines.join("\n"));
+}
+
+async fn nothing_is_done_unasked(db: Db) {
+    settled(&db, "dead", "orders.placed", "o-1", "timeout").await;
+    let redrive = outbox(&db, &["dead", "redrive", "--all"]).await;
+    assert_shown("dead_redrive_unasked", redrive.shown());
+    let discard = [
+        "dead",
+        "discard",
+        "--topic",
+        "orders.placed",
+        "--reason",
+        "no",
+    ];
+    outbox(&db, &discard).await.fails(2);
+    assert_shown(
+        "dead_redrive_which",
+        outbox(&db, &["dead", "redrive"]).await.shown(),
+    );
+    let both = ["dead", "redrive", "--all", "--topic", "orders.placed"];
+    outbox(&db, &both).await.fails(2);
+    assert_eq!(db.count("state = 'dead'").await, 1);
+}
