@@ -145,7 +145,7 @@ impl Purging {
         topic: Option<&str>,
     ) -> Result<Self, Error> {
         let now = session.now().await?;
-        let before = |age| now.saturating_sub(to_micros(age)).saturating_add(1);
+        let until = |age| now.saturating_sub(to_micros(age));
         let mut left = Vec::new();
         for (settled, age) in [
             (Settled::Delivered, ages.delivered),
@@ -161,7 +161,7 @@ impl Purging {
                     };
                     left.push(Old {
                         what,
-                        before: before(age),
+                        until: until(age),
                     });
                 }
             }
@@ -169,7 +169,7 @@ impl Purging {
         if let Some(age) = ages.discarded {
             left.push(Old {
                 what: What::Notes,
-                before: before(age),
+                until: until(age),
             });
         }
         Ok(Self { left })

@@ -8,6 +8,7 @@
 mod backoff;
 mod builder;
 mod claim;
+mod config;
 mod connection;
 mod counts;
 mod died;
@@ -39,20 +40,20 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
+pub use self::{
+    builder::{HasState, NeedsState, RelayBuilder, StateOf},
+    counts::Counts,
+    died::Died,
+    health::{Health, Trouble},
+};
 use self::{
-    builder::Config,
+    config::Config,
     counts::Tally,
     died::OnDeadLetter,
     health::{Running, Vitals},
     hush::Hush,
     limit::Limiter,
     window::Window,
-};
-pub use self::{
-    builder::{HasState, NeedsState, RelayBuilder, StateOf},
-    counts::Counts,
-    died::Died,
-    health::{Health, Trouble},
 };
 use crate::{
     Error,

@@ -133,11 +133,11 @@ pub(crate) enum Settled {
     Dead,
 }
 
-/// What a purge removes: what settled before a time, in microseconds since 1970.
+/// What a purge removes: what settled at a time or before it, in microseconds since 1970.
 #[derive(Debug)]
 pub(crate) struct Old {
     pub(crate) what: What,
-    pub(crate) before: i64,
+    pub(crate) until: i64,
 }
 
 #[derive(Debug)]

@@ -68,6 +68,8 @@ pub enum Event {
     Redrive,
     /// An operator deletes a dead letter, which was dead when it was picked.
     Purge,
+    /// Somebody cancels a message that waits.
+    Cancel,
 }
 
 /// How a handler ended.
@@ -166,6 +168,7 @@ impl Row {
             {
                 return Some(After::Gone);
             }
+            Event::Cancel if self.state == State::Pending => return Some(After::Gone),
             _ => return None,
         };
         Some(After::Row(row))

@@ -1,12 +1,13 @@
-//! Random sequences of publishes, deliveries, crashes, lapses and redrives, on the real stores: after each
-//! step the rows are what the protocol's one pure function says.
+//! Random sequences of publishes, deliveries, crashes, lapses, redrives, purges and cancels, on the real
+//! stores: after each step the rows are what the protocol's one pure function says.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
-use outbox::{Fate, HandlerError};
+use outbox::{Cancellation, Fate, HandlerError};
 use outbox_model::row::{After, End, Event, Row, Rules, State};
 use outbox_tests::{
     Call, Db, Gate, Lab, each,
@@ -40,6 +41,10 @@ enum Step {
     /// All backoffs are over.
     MakeDue,
     Redrive(usize),
+    RedriveAll,
+    Discard(usize),
+    PurgeDead,
+    Cancel(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +56,11 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Ended(End::Failed)),
         1 => Just(Ended(End::Cancelled)),
     ];
+    let of_one = prop_oneof![
+        2 => (0..4_usize).prop_map(Step::Redrive),
+        1 => (0..4_usize).prop_map(Step::Discard),
+        1 => (0..4_usize).prop_map(Step::Cancel),
+    ];
     prop_oneof![
         3 => (prop::bool::weighted(0.8), prop::option::of(0..2_u8))
             .prop_map(|(commits, key)| Step::Publish { commits, key }),
@@ -59,7 +69,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => end.prop_map(Step::Overtake),
         3 => Just(Step::Lapse),
         2 => Just(Step::MakeDue),
-        2 => (0..4_usize).prop_map(Step::Redrive),
+        4 => of_one,
+        1 => Just(Step::RedriveAll),
+        1 => Just(Step::PurgeDead),
     ]
 }
 
@@ -144,6 +156,10 @@ impl Story {
                 }
             }
             Step::Redrive(n) => self.redrive(*n).await?,
+            Step::RedriveAll => self.redrive_all().await?,
+            Step::Discard(n) => self.discard(*n).await?,
+            Step::PurgeDead => self.purge_dead().await?,
+            Step::Cancel(n) => self.cancel(*n).await?,
         }
         Ok(())
     }
@@ -353,6 +369,66 @@ impl Story {
         let expected = self.happens(n, Event::Redrive);
         self.messages[n].due |= expected;
         prop_assert_eq!(redriven.expect("redrives"), expected);
+        Ok(())
+    }
+
+    /// The reference's part of an event that befalls all messages; how many it changed.
+    fn befalls_all(&mut self, event: Event) -> u64 {
+        let mut changed = 0;
+        for n in 0..self.messages.len() {
+            if self.happens(n, event) {
+                self.messages[n].due = true;
+                changed += 1;
+            }
+        }
+        changed
+    }
+
+    async fn redrive_all(&mut self) -> Result<(), TestCaseError> {
+        let db = &self.db;
+        let redriven = each!(db, pool => db.outbox().dead_letters(pool).redrive_all().await);
+        prop_assert_eq!(
+            redriven.expect("redrives"),
+            self.befalls_all(Event::Redrive)
+        );
+        Ok(())
+    }
+
+    async fn purge_dead(&mut self) -> Result<(), TestCaseError> {
+        let db = &self.db;
+        let purge = each!(db, pool => db.outbox().purge(pool));
+        let purged = purge.dead(Duration::ZERO).run().await;
+        prop_assert_eq!(purged.expect("purges"), self.befalls_all(Event::Purge));
+        Ok(())
+    }
+
+    async fn discard(&mut self, n: usize) -> Result<(), TestCaseError> {
+        let Some(id) = self.messages.get(n).map(|message| message.id) else {
+            return Ok(());
+        };
+        let db = &self.db;
+        let discarded = each!(db, pool => db.outbox().dead_letters(pool).discard(id, "no").await);
+        prop_assert_eq!(discarded.expect("discards"), self.happens(n, Event::Purge));
+        Ok(())
+    }
+
+    async fn cancel(&mut self, n: usize) -> Result<(), TestCaseError> {
+        let Some(id) = self.messages.get(n).map(|message| message.id) else {
+            return Ok(());
+        };
+        let before = self.messages[n].row.map(|row| row.state);
+        let mut tx = self.db.begin().await;
+        let outcome = self.db.outbox().cancel(id, &mut tx).await.expect("answers");
+        tx.commit().await;
+        let expected = match before {
+            None => Cancellation::Gone,
+            Some(State::Pending) => Cancellation::Cancelled,
+            Some(State::Processing) => Cancellation::Running,
+            Some(State::Dead) => Cancellation::Dead,
+        };
+        prop_assert_eq!(outcome, expected);
+        let cancelled = self.happens(n, Event::Cancel);
+        prop_assert_eq!(outcome == Cancellation::Cancelled, cancelled);
         Ok(())
     }
 

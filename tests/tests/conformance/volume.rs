@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 
 use outbox_tests::{
-    Db, eventually,
-    lab::Task,
-    on_every_database, scaled,
+    Db, Lab, eventually,
+    lab::{TASK, TASKS, Task},
+    on_every_database, relay, scaled,
     wait::{LONG, secs},
     worker::{Settings, Workers},
 };
 
 on_every_database! {
     all: [processes_share_the_work_without_duplicates],
-    postgres: [processes_share_the_work_at_repeatable_read]
+    postgres: [processes_share_the_work_at_repeatable_read],
+    // It counts what this database's statements read, the pooler's other clients' included.
+    direct: [kept_rows_cost_relays_nothing]
 }
 
 async fn share(db: &Db) {
@@ -69,4 +71,36 @@ async fn processes_share_the_work_at_repeatable_read(db: Db) {
     ))
     .await;
     share(&db).await;
+}
+
+async fn kept_rows_cost_relays_nothing(db: Db) {
+    db.execute("CREATE EXTENSION pg_stat_statements").await;
+    let read = "SELECT CAST(coalesce(sum(shared_blks_hit + shared_blks_read), 0) AS bigint) FROM pg_stat_statements \
+                WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                AND (query LIKE '%attempts + 1%' OR query LIKE '%LATERAL%')";
+    // The blocks that probes and claims read for a hundred messages.
+    let cost = async || {
+        let before = db.scalar(read).await;
+        db.publish_all(&Task::numbered(100)).await;
+        let drained = relay!(db, TASKS, Lab::content()).drain().await;
+        assert_eq!(drained.expect("drains").delivered, 100);
+        db.scalar(read).await - before
+    };
+    let alone = cost().await;
+    assert!(alone > 0, "its statements are recognised");
+    let n = scaled(50_000, 1_000_000);
+    for state in ["delivered", "dead"] {
+        db.execute(&format!(
+            "INSERT INTO outbox (topic, payload, state, settled_at) \
+             SELECT '{TASK}', '{{}}', '{state}', now() FROM {}",
+            db.numbers(n)
+        ))
+        .await;
+    }
+    db.execute("VACUUM ANALYZE outbox").await;
+    let among_kept = cost().await;
+    assert!(
+        among_kept < alone * 2 + 500,
+        "{alone} blocks alone, {among_kept} among {n} delivered and as many dead rows"
+    );
 }

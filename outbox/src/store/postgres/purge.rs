@@ -61,7 +61,7 @@ macro_rules! old {
             "o.topic = $1 AND o.version = $2 AND o.state = '",
             $state,
             "'
-        AND coalesce(o.settled_at, o.created_at) < timestamptz 'epoch' + $3 * interval '1 microsecond'"
+        AND coalesce(o.settled_at, o.created_at) <= timestamptz 'epoch' + $3 * interval '1 microsecond'"
         )
     };
 }
@@ -98,7 +98,7 @@ WHERE o.id = ANY(ARRAY(
 
 macro_rules! old_note {
     () => {
-        "o.discarded_at < timestamptz 'epoch' + $1 * interval '1 microsecond'"
+        "o.discarded_at <= timestamptz 'epoch' + $1 * interval '1 microsecond'"
     };
 }
 
@@ -223,7 +223,7 @@ fn bound(outbox: &Outbox, sql: &Arc<str>, old: &Old) -> Query {
         What::Rows { topic, version, .. } => query.bind(topic.clone()).bind(*version),
         What::Notes => query,
     }
-    .bind(old.before)
+    .bind(old.until)
 }
 
 pub(super) async fn take_duty(

@@ -63,7 +63,7 @@ macro_rules! old {
         concat!(
             "topic = ?1 AND version = ?2 AND state = '",
             $state,
-            "' AND ifnull(settled_at, created_at) < ?3"
+            "' AND ifnull(settled_at, created_at) <= ?3"
         )
     };
 }
@@ -97,13 +97,13 @@ WHERE id IN (
 }
 
 const COUNT_NOTES: &str = r#"
-SELECT count(*) FROM (SELECT 1 FROM "main"."outbox_discarded" WHERE discarded_at < ?1 LIMIT ifnull(?2, -1))"#;
+SELECT count(*) FROM (SELECT 1 FROM "main"."outbox_discarded" WHERE discarded_at <= ?1 LIMIT ifnull(?2, -1))"#;
 
 const PURGE_NOTES: &str = r#"
 DELETE FROM "main"."outbox_discarded"
 WHERE id IN (
-        SELECT id FROM "main"."outbox_discarded" WHERE discarded_at < ?1 ORDER BY discarded_at, id LIMIT ?2)
-    AND discarded_at < ?1"#;
+        SELECT id FROM "main"."outbox_discarded" WHERE discarded_at <= ?1 ORDER BY discarded_at, id LIMIT ?2)
+    AND discarded_at <= ?1"#;
 
 const TAKE_DUTY: &str = concat!(
     r#"
@@ -206,7 +206,7 @@ fn bound(sql: &Arc<str>, old: &Old) -> Query {
         What::Rows { topic, version, .. } => query.bind(topic.clone()).bind(*version),
         What::Notes => query,
     }
-    .bind(old.before.div_euclid(1_000))
+    .bind(old.until.div_euclid(1_000))
 }
 
 pub(super) async fn take_duty(
