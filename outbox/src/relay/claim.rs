@@ -195,7 +195,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let Some(found) = self.round.next() else {
             return self.probe().await;
         };
-        let allowance = self.run.setup.served[found.route()].limiter.allowance();
+        let allowance = self.allowance(found.route());
         let claimed = match found {
             _ if allowance == 0 => {
                 self.held_back.push(found.route());
@@ -261,6 +261,8 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         self.round.begin(&probe, others_first);
         if !self.round.has_lapsed() {
             self.suspects.forget();
+        } else if self.round.lapsed().all(|route| self.allowance(route) == 0) {
+            self.suspects.sit_out();
         }
         let next = [probe.next, self.round.bench_ends()]
             .into_iter()
@@ -343,6 +345,11 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             self.round.clear();
         }
         Ok(self.start(route, rows, &claim, sent) + dead.len())
+    }
+
+    /// How many rows of this route its handler's limits allow to claim.
+    fn allowance(&self, route: usize) -> usize {
+        self.run.setup.served[route].limiter.allowance()
     }
 
     fn ask(&self, route: usize, limit: usize) -> Claim {

@@ -78,9 +78,15 @@ impl Round {
     }
 
     pub(super) fn has_lapsed(&self) -> bool {
-        self.found
-            .iter()
-            .any(|found| matches!(found, Found::Lapsed(_)))
+        self.lapsed().next().is_some()
+    }
+
+    /// The routes with lapsed rows that still have their turn.
+    pub(super) fn lapsed(&self) -> impl Iterator<Item = usize> {
+        self.found.iter().filter_map(|found| match found {
+            Found::Lapsed(route) => Some(*route),
+            Found::Due(_) => None,
+        })
     }
 
     /// Ends the round early.

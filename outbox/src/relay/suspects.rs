@@ -22,6 +22,9 @@ pub(super) struct Suspects {
     patience: Duration,
     least_patience: Duration,
     seen_in_round: bool,
+    /// None can be looked at before a handler's limit allows it: those that wait go on waiting, but no
+    /// claims cease for them.
+    sits_out: bool,
     /// One has just run: the others come first, once.
     others_first: bool,
     /// That round is under way; whoever is seen waiting in it need not wait again.
@@ -36,6 +39,7 @@ impl Suspects {
             patience: lease,
             least_patience: lease,
             seen_in_round: false,
+            sits_out: false,
             others_first: false,
             next_at_once: false,
         }
@@ -43,7 +47,7 @@ impl Suspects {
 
     /// Whether one waits.
     pub(super) fn wait(&self) -> bool {
-        self.since.is_some()
+        self.since.is_some() && !self.sits_out
     }
 
     /// Whether one is in the window.
@@ -54,9 +58,10 @@ impl Suspects {
     /// Whether nothing may be claimed before the window is empty.
     pub(super) fn hold(&self) -> bool {
         self.running
-            || self
-                .since
-                .is_some_and(|since| since.elapsed() >= self.patience)
+            || (!self.sits_out
+                && self
+                    .since
+                    .is_some_and(|since| since.elapsed() >= self.patience))
     }
 
     /// Lets the others go on where claims have ceased for too long.
@@ -88,9 +93,14 @@ impl Suspects {
 
     /// Whether the round that begins belongs to the others first.
     pub(super) fn round_begins(&mut self) -> bool {
-        self.seen_in_round = false;
+        (self.seen_in_round, self.sits_out) = (false, false);
         self.next_at_once = std::mem::take(&mut self.others_first);
         self.next_at_once
+    }
+
+    /// None can be taken over in this round, for want of what their handlers' limits allow.
+    pub(super) fn sit_out(&mut self) {
+        self.sits_out = true;
     }
 
     /// None can be taken over in this round.
@@ -110,7 +120,7 @@ impl Suspects {
 
     /// None was seen in a whole round: it is gone, or somebody else has it.
     pub(super) fn round_ends(&mut self) {
-        if !self.seen_in_round {
+        if !self.seen_in_round && !self.sits_out {
             self.since = None;
         }
     }

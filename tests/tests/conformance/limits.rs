@@ -18,16 +18,19 @@ use outbox_tests::{
 
 use crate::support::{all_delivered, delivered, insert_lapsed};
 
-on_every_database![
-    no_more_run_at_once_than_the_limit_says,
-    a_limited_topic_holds_up_no_other,
-    what_is_beyond_the_limit_is_for_other_relays,
-    a_lapsed_message_keeps_to_the_limit,
-    no_more_start_than_the_rate_allows,
-    a_rate_is_not_waited_for_by_polling,
-    a_stop_does_not_wait_for_the_rate,
-    a_drain_keeps_to_the_limits_and_ends,
-];
+on_every_database! {
+    all: [
+        no_more_run_at_once_than_the_limit_says,
+        a_limited_topic_holds_up_no_other,
+        what_is_beyond_the_limit_is_for_other_relays,
+        a_lapsed_message_keeps_to_the_limit,
+        no_more_start_than_the_rate_allows,
+        a_rate_is_not_waited_for_by_polling,
+        a_stop_does_not_wait_for_the_rate,
+        a_drain_keeps_to_the_limits_and_ends,
+        a_suspect_behind_a_limit_runs_alone,
+    ],
+}
 
 /// Two at once.
 #[outbox::handler(concurrency = 2)]
@@ -262,4 +265,31 @@ async fn a_drain_keeps_to_the_limits_and_ends(db: Db) {
     let drained = within(LONG, relay!(db, TWENTY_A_SECOND, lab).drain()).await;
     assert_eq!(drained.expect("drains").delivered, 10);
     assert_spread(began, &lab, 10);
+}
+
+async fn a_suspect_behind_a_limit_runs_alone(db: Db) {
+    // A backlog that keeps the handler at its limit for as long as the test waits.
+    db.publish_all(&Task::numbered(2_000)).await;
+    let running = Arc::new(AtomicUsize::new(0));
+    let lab = Lab::new({
+        let running = Arc::clone(&running);
+        move |call: Call| {
+            let running = Arc::clone(&running);
+            async move {
+                let others = running.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(millis(50)).await;
+                running.fetch_sub(1, Ordering::SeqCst);
+                assert!(call.name != "suspect" || others == 0, "it has company");
+                Ok(())
+            }
+        }
+    });
+    let relay = relay!(db, TWO_AT_ONCE, lab; lease(secs(1))).spawn();
+    lab.started(3).await;
+    let suspect = insert_lapsed(&db, "suspect").await;
+    delivered(&db, suspect).await;
+    let waiting = db.count("state = 'pending'").await;
+    relay.shutdown().await.expect("stops");
+    assert!(waiting > 0, "it did not wait for the backlog to end");
+    assert_eq!(lab.starts(suspect), 1);
 }
