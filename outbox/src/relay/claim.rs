@@ -394,16 +394,21 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let limiters: Vec<_> = limiters
             .map(|&route| &*run.setup.served[route].limiter)
             .collect();
-        let refilled = limiters.iter().filter_map(|limiter| limiter.refilled());
-        let wait = refilled.chain(next).fold(poll_interval, Duration::min);
-        let until = Instant::now() + wait;
+        let until = Instant::now() + next.map_or(poll_interval, |next| next.min(poll_interval));
         let held_back = || limiters.iter().all(|limiter| limiter.allowance() == 0);
         let freed = async {
-            while !limiters.is_empty() && held_back() {
-                run.window.left(held_back).await;
-            }
-            if limiters.is_empty() {
-                std::future::pending().await
+            while held_back() {
+                let refilled = limiters.iter().filter_map(|limiter| limiter.refilled());
+                let refilled = async {
+                    match refilled.min() {
+                        Some(wait) => tokio::time::sleep(wait).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = refilled => {}
+                    () = run.window.left(held_back) => {}
+                }
             }
         };
         tokio::select! {

@@ -15,6 +15,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::handler::Rate;
 
+/// Starts that follow each other faster are not claimed one by one: a claim has to be worth its round
+/// trip.
+const LEAST_WAIT: Duration = Duration::from_millis(20);
+
 /// The limits of one handler, and what of it is under way in this relay.
 #[derive(Debug)]
 pub(super) struct Limiter {
@@ -56,11 +60,13 @@ impl Limiter {
         by_concurrency.min(by_rate)
     }
 
-    /// How long until the rate lets one more start than those that wait; `None` if it does so already.
+    /// How long to wait until the rate lets one more start than those that wait; `None` if it does so
+    /// already.
     pub(super) fn refilled(&self) -> Option<Duration> {
         let waiting = u32::try_from(self.waiting.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
         self.with_tokens(None, |tokens| {
-            tokens.until(waiting.saturating_add(1), Instant::now())
+            let wait = tokens.until(waiting.saturating_add(1), Instant::now());
+            wait.map(|wait| wait.max(LEAST_WAIT))
         })
     }
 

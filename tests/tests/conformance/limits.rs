@@ -30,6 +30,7 @@ on_every_database! {
         a_drain_keeps_to_the_limits_and_ends,
         a_suspect_behind_a_limit_runs_alone,
     ],
+    postgres: [a_limit_is_not_waited_for_by_asking]
 }
 
 /// Two at once.
@@ -52,6 +53,16 @@ async fn twenty_a_second(
     lab.run(task.name, task.number, delivery).await
 }
 
+/// Five hundred in a second, and fifty to begin with.
+#[outbox::handler(rate = "500/s")]
+async fn five_hundred_a_second(
+    task: Task,
+    State(lab): State<Lab>,
+    delivery: outbox::Delivery,
+) -> Result<(), outbox::HandlerError> {
+    lab.run(task.name, task.number, delivery).await
+}
+
 /// One in an hour, and so no second one.
 #[outbox::handler(rate = "1/h", concurrency = 5)]
 async fn one_an_hour(
@@ -64,6 +75,7 @@ async fn one_an_hour(
 
 static TWO_AT_ONCE: outbox::Router<Lab> = outbox::router![two_at_once, run_errand];
 static TWENTY_A_SECOND: outbox::Router<Lab> = outbox::router![twenty_a_second, run_errand];
+static FIVE_HUNDRED_A_SECOND: outbox::Router<Lab> = outbox::router![five_hundred_a_second];
 static ONE_AN_HOUR: outbox::Router<Lab> = outbox::router![one_an_hour];
 
 /// Handlers that count how many of them run, until the gate is open.
@@ -292,4 +304,34 @@ async fn a_suspect_behind_a_limit_runs_alone(db: Db) {
     relay.shutdown().await.expect("stops");
     assert!(waiting > 0, "it did not wait for the backlog to end");
     assert_eq!(lab.starts(suspect), 1);
+}
+
+async fn a_limit_is_not_waited_for_by_asking(db: Db) {
+    // `scripts/test` loads the module into its server; one of your own needs `shared_preload_libraries`.
+    db.execute("CREATE EXTENSION pg_stat_statements").await;
+    let statements = "SELECT CAST(coalesce(sum(calls), 0) AS bigint) FROM pg_stat_statements \
+                      WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                      AND query LIKE '%outbox%'";
+    // All slots are taken, and as many rows as the rate allows wait for one.
+    let counting = Counting::default();
+    db.publish_all(&Task::numbered(200)).await;
+    let relay = relay!(
+        db, FIVE_HUNDRED_A_SECOND, counting.lab();
+        concurrency(4), window(256), poll_interval(secs(1))
+    )
+    .spawn();
+    eventually(
+        LONG,
+        || db.count("state = 'processing'"),
+        |held| *held == 54,
+    )
+    .await;
+    let before = db.scalar(statements).await;
+    tokio::time::sleep(secs(3)).await;
+    let asked = db.scalar(statements).await - before;
+    counting.gate.open();
+    all_delivered(&db).await;
+    relay.shutdown().await.expect("stops");
+    // A poll in each second, and perhaps a heartbeat; not one for each start that the rate would allow.
+    assert!(asked <= 20, "{asked} statements in three polls");
 }
