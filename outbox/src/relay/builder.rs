@@ -370,7 +370,11 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             jitter: self.config.retry.jitter,
         };
         let timeout = policy.timeout.unwrap_or(Some(self.config.handler_timeout));
-        let limiter = Arc::new(Limiter::new(policy.concurrency, policy.rate));
+        let limiter = Arc::new(Limiter::new(
+            policy.concurrency,
+            policy.rate,
+            self.config.window(),
+        ));
         let topic = entry.promise.topic;
         entry
             .versions

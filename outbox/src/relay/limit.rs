@@ -24,6 +24,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(20);
 pub(super) struct Limiter {
     /// How many run at once.
     most: Option<usize>,
+    /// How many rows the window holds at most.
+    most_held: usize,
     slots: Semaphore,
     tokens: Option<Mutex<Tokens>>,
     /// Its rows in the window.
@@ -36,10 +38,16 @@ pub(super) struct Limiter {
 const HELD_PER_SLOT: usize = 2;
 
 impl Limiter {
-    pub(super) fn new(concurrency: Option<u32>, rate: Option<Rate>) -> Self {
+    /// The limits that a handler's attribute sets, in a relay with a window of this size.
+    pub(super) fn new(concurrency: Option<u32>, rate: Option<Rate>, window: usize) -> Self {
         let most = concurrency.map(|handlers| handlers as usize);
+        // Half of the window is for the others, unless the handler itself may take more of it.
+        let most_held = most.map_or(usize::MAX, |most| {
+            most.saturating_mul(HELD_PER_SLOT).min(window / 2).max(most)
+        });
         Self {
             most,
+            most_held,
             slots: Semaphore::new(most.unwrap_or(0).min(Semaphore::MAX_PERMITS)),
             tokens: rate.map(|rate| Mutex::new(Tokens::new(rate, Instant::now()))),
             held: AtomicUsize::new(0),
@@ -49,9 +57,9 @@ impl Limiter {
 
     /// How many rows a claim may take now.
     pub(super) fn allowance(&self) -> usize {
-        let by_concurrency = self.most.map_or(usize::MAX, |most| {
-            (most * HELD_PER_SLOT).saturating_sub(self.held.load(Ordering::Relaxed))
-        });
+        let by_concurrency = self
+            .most_held
+            .saturating_sub(self.held.load(Ordering::Relaxed));
         let by_rate = self.with_tokens(usize::MAX, |tokens| {
             tokens
                 .available(Instant::now())

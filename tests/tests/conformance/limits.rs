@@ -22,6 +22,7 @@ on_every_database! {
     all: [
         no_more_run_at_once_than_the_limit_says,
         a_limited_topic_holds_up_no_other,
+        a_limited_topic_does_not_fill_a_small_window,
         what_is_beyond_the_limit_is_for_other_relays,
         a_lapsed_message_keeps_to_the_limit,
         no_more_start_than_the_rate_allows,
@@ -132,10 +133,19 @@ async fn no_more_run_at_once_than_the_limit_says(db: Db) {
 }
 
 async fn a_limited_topic_holds_up_no_other(db: Db) {
+    hold_up_no_other(db, 8).await;
+}
+
+async fn a_limited_topic_does_not_fill_a_small_window(db: Db) {
+    // Twice what may run would be all of it.
+    hold_up_no_other(db, 4).await;
+}
+
+async fn hold_up_no_other(db: Db, window: usize) {
     let counting = Counting::default();
     // A window of that size, and so many slots, would be full of tasks that wait.
     db.publish_all(&Task::numbered(50)).await;
-    let relay = relay!(db, TWO_AT_ONCE, counting.lab(); concurrency(4), window(8)).spawn();
+    let relay = relay!(db, TWO_AT_ONCE, counting.lab(); concurrency(4), window(window)).spawn();
     eventually(
         LONG,
         || async { counting.running() },
