@@ -12,7 +12,7 @@ use crate::{
     args,
     database::{Database, each},
     failure::Failure,
-    show::{age, ago, print, table, thousands, time},
+    show::{age, ago, print, safe, table, thousands, time},
 };
 
 pub(crate) async fn stats(database: &Database, args: &args::Stats) -> Result<(), Failure> {
@@ -97,15 +97,40 @@ fn for_people(stats: &Stats) -> String {
         text.push('\n');
         text.push_str(&table(&["PAUSED", "FOR", "WHY"], rows));
     }
-    let mut topics: Vec<_> = stats.routes.iter().filter(|route| route.dead > 0).collect();
-    topics.dedup_by(|a, b| a.topic == b.topic);
-    for route in topics {
-        text.push_str(&format!(
-            "\nwhy messages of {0} are dead: outbox dead list --topic {0}\n",
-            route.topic
-        ));
+    for (n, hint) in hints(stats).iter().enumerate() {
+        if n == 0 {
+            text.push('\n');
+        }
+        text.push_str(&format!("{}\n", safe(hint)));
     }
     text
+}
+
+/// What to do about what is stuck.
+fn hints(stats: &Stats) -> Vec<String> {
+    let topics = |stuck: fn(&RouteStats) -> bool| {
+        let routes = stats.routes.iter().filter(move |route| stuck(route));
+        let mut topics: Vec<_> = routes.map(|route| &*route.topic).collect();
+        topics.dedup();
+        topics
+    };
+    let mut hints = Vec::new();
+    for topic in topics(|route| route.dead > 0) {
+        hints.push(format!(
+            "why messages of {topic} are dead: outbox dead list --topic {topic}"
+        ));
+    }
+    for topic in topics(|route| route.paused && route.pending() > 0) {
+        hints.push(format!(
+            "to let messages of {topic} go on: outbox resume {topic}"
+        ));
+    }
+    for topic in topics(|route| route.unrouted) {
+        hints.push(format!(
+            "for messages of {topic}: start a relay whose router has their handler"
+        ));
+    }
+    hints
 }
 
 fn notes(route: &RouteStats) -> String {

@@ -196,11 +196,11 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             return self.probe().await;
         };
         let allowance = self.allowance(found.route());
+        if allowance == 0 {
+            self.held_back.push(found.route());
+            return Ok(self.turn_ends());
+        }
         let claimed = match found {
-            _ if allowance == 0 => {
-                self.held_back.push(found.route());
-                Ok(0)
-            }
             Found::Due(route) => self.claim(route, allowance).await,
             Found::Lapsed(route) => self.take_over(route, allowance).await,
         };
@@ -225,16 +225,21 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             }
             Err(error) => return Err(error),
         }
+        Ok(self.turn_ends())
+    }
+
+    /// What follows a route's turn in a round.
+    fn turn_ends(&mut self) -> Step {
         if self.round.is_over() {
             self.suspects.round_ends();
         }
         // A probe that finds rows which no claim gets (somebody has them locked) must not become a
         // busy loop.
-        Ok(if self.round.is_fruitless() {
+        if self.round.is_fruitless() {
             Step::Idle(self.round.bench_ends())
         } else {
             Step::Again
-        })
+        }
     }
 
     /// Does what `build` could not do while the database was not there.

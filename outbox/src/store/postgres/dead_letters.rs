@@ -83,12 +83,17 @@ macro_rules! letter {
     };
 }
 
+/// The bound of the time alone is what the index is searched by.
 const LIST: &str = concat!(
     "SELECT ",
     letter!(),
     "\n",
     filtered!(),
-    "\n    AND ($6::bigint IS NULL OR (",
+    "\n    AND ",
+    died!(),
+    " <= coalesce(",
+    at!("$6"),
+    ", 'infinity')\n    AND ($6::bigint IS NULL OR (",
     died!(),
     ", o.id) < (",
     at!("$6"),
@@ -158,7 +163,11 @@ const SWEEP: &str = concat!(
     died!(),
     ") * 1000000)::bigint\n",
     filtered!(),
-    "\n    AND ($6::bigint IS NULL OR (",
+    "\n    AND ",
+    died!(),
+    " >= coalesce(",
+    at!("$6"),
+    ", '-infinity')\n    AND ($6::bigint IS NULL OR (",
     died!(),
     ", o.id) > (",
     at!("$6"),

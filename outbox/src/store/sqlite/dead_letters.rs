@@ -66,12 +66,15 @@ macro_rules! letter {
     };
 }
 
+/// The bound of the time alone is what the index is searched by.
 const LIST: &str = concat!(
     "SELECT ",
     letter!(),
     "\n",
     filtered!(),
-    "\n    AND (?6 IS NULL OR (",
+    "\n    AND ",
+    died!(),
+    " <= ifnull(?6, 9223372036854775807)\n    AND (?6 IS NULL OR (",
     died!(),
     ", o.id) < (?6, ?7))\nORDER BY ",
     died!(),
@@ -128,7 +131,9 @@ const SWEEP: &str = concat!(
     died!(),
     "\n",
     filtered!(),
-    "\n    AND (?6 IS NULL OR (",
+    "\n    AND ",
+    died!(),
+    " >= ifnull(?6, 0)\n    AND (?6 IS NULL OR (",
     died!(),
     ", o.id) > (?6, ?7))\nORDER BY ",
     died!(),

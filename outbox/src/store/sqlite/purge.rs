@@ -32,7 +32,8 @@ struct OfState {
     purge: Arc<str>,
 }
 
-/// Finds each route by one descent of the index.
+/// Finds each route by two descents of the index. A comparison of the pair would look at every row of its
+/// topic.
 macro_rules! routes_with {
     ($rows:literal) => {
         concat!(
@@ -44,12 +45,17 @@ WITH RECURSIVE route (topic, version) AS (
             r#" ORDER BY topic, version LIMIT 1)
     UNION ALL
     SELECT later.topic, later.version FROM route
-    JOIN "main"."outbox" AS later ON later.rowid = (
-        SELECT rowid FROM "main"."outbox" AS o
-        WHERE "#,
+    JOIN "main"."outbox" AS later ON later.rowid = ifnull(
+        (SELECT rowid FROM "main"."outbox" AS o
+         WHERE "#,
             $rows,
-            " AND (o.topic, o.version) > (route.topic, route.version)
-        ORDER BY o.topic, o.version LIMIT 1)
+            r#" AND o.topic = route.topic AND o.version > route.version
+         ORDER BY o.version LIMIT 1),
+        (SELECT rowid FROM "main"."outbox" AS o
+         WHERE "#,
+            $rows,
+            " AND o.topic > route.topic
+         ORDER BY o.topic, o.version LIMIT 1))
 )
 SELECT topic, version FROM route"
         )
@@ -78,6 +84,7 @@ macro_rules! count {
     };
 }
 
+/// The plus keeps the outer DELETE from looking at all that is old enough, for each chunk again.
 macro_rules! purge {
     ($state:literal) => {
         concat!(
@@ -90,7 +97,7 @@ WHERE id IN (
             "
         ORDER BY ifnull(settled_at, created_at), id
         LIMIT ?4)
-    AND ",
+    AND +",
             old!($state)
         )
     };
