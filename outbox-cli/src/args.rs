@@ -103,7 +103,7 @@ pub(crate) struct Stats {
     /// Print it again every so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) watch: Option<u64>,
-    /// Count all rows, not only up to 100,000 of a topic and state
+    /// Count all rows, not only up to 10,000 of a topic and state
     #[arg(long)]
     pub(crate) exact: bool,
 }

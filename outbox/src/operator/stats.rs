@@ -76,7 +76,7 @@ pub struct LiveRelay {
 pub(crate) const ALIVE: Duration = Duration::from_secs(30);
 
 /// How many rows of a route and state are counted, unless all have to be.
-const LIMIT: u64 = 100_000;
+const LIMIT: u64 = 10_000;
 
 /// Reads the `routes` of a relay; what is not in our form was written by somebody else.
 pub(crate) fn served(json: &str) -> Vec<(String, u32)> {
@@ -91,7 +91,7 @@ pub struct StatsQuery {
 }
 
 impl Outbox {
-    /// Counts the rows of the table, when it is awaited: `outbox.stats(&pool).await?`. Up to 100,000 rows
+    /// Counts the rows of the table, when it is awaited: `outbox.stats(&pool).await?`. Up to 10,000 rows
     /// per route and state are counted, all by index, so that it costs little however large the table is;
     /// `outbox.stats(&pool).exact().await?` counts them all.
     ///

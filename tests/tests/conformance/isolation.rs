@@ -16,6 +16,7 @@ on_every_database! {
     direct: [
         defaults_of_the_database_do_not_reach_the_relay,
         timeouts_of_the_role_do_not_reach_the_relay,
+        no_statement_is_compiled,
         a_relay_needs_no_right_to_change_the_schema,
     ]
 }
@@ -165,6 +166,32 @@ async fn timeouts_of_the_role_do_not_reach_the_relay(db: Db) {
     )
     .await;
     all_steps_work(&db).await;
+}
+
+/// A server that compiles costly plans takes hundreds of milliseconds for it: here it compiles them all.
+async fn no_statement_is_compiled(db: Db) {
+    db.execute("CREATE EXTENSION pg_stat_statements").await;
+    set_defaults(&db, &[("jit_above_cost", "0")]).await;
+    let costly = db.reopened().await;
+    let compiled = "SELECT CAST(coalesce(sum(jit_functions), 0) AS bigint) FROM pg_stat_statements \
+                    WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                    AND query LIKE '%\"outbox%'";
+    let sum = "SELECT CAST(sum(attempts) AS bigint) FROM public.\"outbox\"";
+    db.publish_all(&Task::numbered(5)).await;
+    costly.scalar(sum).await;
+    let by_the_test = db.scalar(compiled).await;
+    assert!(by_the_test > 0, "this server can compile");
+    within(LONG, relay!(costly, TASKS, Lab::content()).drain())
+        .await
+        .expect("drains");
+    each!(costly, pool => {
+        let outbox = db.outbox();
+        outbox.stats(pool).await.expect("counts");
+        outbox.dead_letters(pool).list().await.expect("lists");
+        outbox.dead_letters(pool).redrive_all().await.expect("redrives");
+        outbox.purge(pool).dead(secs(1)).run().await.expect("purges");
+    });
+    assert_eq!(db.scalar(compiled).await, by_the_test);
 }
 
 async fn handlers_run_outside_the_relays_transactions(db: Db) {

@@ -109,9 +109,8 @@ impl Postgres {
 
     /// A transaction on one of the pool's connections, for the operator's statements.
     async fn begin(&self) -> Result<Transaction<'_, sqlx::Postgres>, sqlx::Error> {
-        self.pool
-            .begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-            .await
+        const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL jit = off";
+        self.pool.begin_with(BEGIN).await
     }
 
     /// Runs one statement in a transaction of its own.
@@ -195,7 +194,9 @@ struct Connected {
     outbox: Outbox,
     connection: PgConnection,
     /// How each transaction begins: it says its isolation itself, and overrides the timeouts that a
-    /// role or a database may set for interactive use. One round trip, since it has no parameters.
+    /// role or a database may set for interactive use. Our statements look at few rows; where a plan looks
+    /// costly all the same, compiling it takes longer than running it. One round trip, since it has no
+    /// parameters.
     begin: Arc<str>,
     /// The same, but it waits only shortly for a row's lock: one locked row must not hold up a batch.
     begin_settle: Arc<str>,
@@ -211,6 +212,7 @@ impl Connected {
                 [timeout, lock_timeout].map(|timeout| timeout.as_millis().max(1));
             format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+                 SET LOCAL jit = off; \
                  SET LOCAL statement_timeout = {statement}; \
                  SET LOCAL lock_timeout = {lock}; \
                  SET LOCAL idle_in_transaction_session_timeout = {statement}"
