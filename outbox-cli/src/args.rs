@@ -195,7 +195,7 @@ pub(crate) struct How {
     /// Only say how many it would be
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Don't ask
+    /// Don't ask before many are changed
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -212,7 +212,7 @@ Examples:
   outbox dead redrive --topic orders.placed --per-second 50 --yes")]
 pub(crate) struct Redrive {
     /// The messages' ids
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
     pub(crate) ids: Vec<Uuid>,
     /// All dead letters
     #[arg(long)]
@@ -236,7 +236,7 @@ Examples:
   outbox dead discard --topic orders.placed --older-than 30d --reason 'out of date'")]
 pub(crate) struct Discard {
     /// The messages' ids
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
     pub(crate) ids: Vec<Uuid>,
     /// Why
     #[arg(long, value_name = "TEXT")]

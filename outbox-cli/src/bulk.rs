@@ -61,20 +61,24 @@ pub(crate) async fn run(verb: &Verb, how: &How, bulk: impl Fn() -> Bulk) -> Resu
     bar.finish_and_clear();
     match changed {
         Ok(changed) => print(&format!("{} {}", messages(changed), verb.done)),
-        Err(error) => {
-            let Failure::Failed(text) = error.into() else {
-                unreachable!("an error of the library is a failure")
-            };
-            Err(Failure::Failed(format!(
-                "{text}; {} {} before that, nothing is half done, and the same command goes on with the rest",
-                messages(done.load(Ordering::Relaxed)),
-                verb.done
-            )))
-        }
+        Err(error) => Err(interrupted(error, done.load(Ordering::Relaxed), verb)),
     }
 }
 
-fn confirm(verb: &Verb, count: u64, yes: bool) -> Result<(), Failure> {
+/// Says how far a change came.
+pub(crate) fn interrupted(error: outbox::Error, done: u64, verb: &Verb) -> Failure {
+    match error.into() {
+        Failure::Failed(text) => Failure::Failed(format!(
+            "{text}; {} {} before that, nothing is half done, and the same command goes on with the rest",
+            messages(done),
+            verb.done
+        )),
+        other => other,
+    }
+}
+
+/// Asks whether so many messages may be changed.
+pub(crate) fn confirm(verb: &Verb, count: u64, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! `outbox dead`.
 
+mod by_id;
 mod list;
 
 use std::io::{self, Read as _};
@@ -118,13 +119,13 @@ async fn redrive(database: &Database, args: &Redrive) -> Result<(), Failure> {
                 file.display()
             ))
         })?;
-        if !letters(database).redrive_with_json(id, &payload).await? {
-            return Err(not_dead(id));
-        }
-        return print("1 message redriven");
+        return by_id::change(database, &[id], &VERB, &args.how, async |id| {
+            letters(database).redrive_with_json(id, &payload).await
+        })
+        .await;
     }
     if !args.ids.is_empty() {
-        return one_by_one(&args.ids, &VERB, async |id| {
+        return by_id::change(database, &args.ids, &VERB, &args.how, async |id| {
             letters(database).redrive(id).await
         })
         .await;
@@ -142,7 +143,7 @@ async fn discard(database: &Database, args: &Discard) -> Result<(), Failure> {
         done: "discarded",
     };
     if !args.ids.is_empty() {
-        return one_by_one(&args.ids, &VERB, async |id| {
+        return by_id::change(database, &args.ids, &VERB, &args.how, async |id| {
             letters(database).discard(id, &args.reason).await
         })
         .await;
@@ -152,35 +153,6 @@ async fn discard(database: &Database, args: &Discard) -> Result<(), Failure> {
         chosen(database, &args.filter).discard_all(&args.reason)
     })
     .await
-}
-
-/// Changes messages by their ids, all that can be; names those that can't.
-async fn one_by_one(
-    ids: &[Uuid],
-    verb: &Verb,
-    change: impl AsyncFn(Uuid) -> Result<bool, outbox::Error>,
-) -> Result<(), Failure> {
-    let (mut changed, mut missing) = (0, Vec::new());
-    for &id in ids {
-        match change(id).await? {
-            true => changed += 1,
-            false => missing.push(id),
-        }
-    }
-    if changed > 0 {
-        print(&format!("{} {}", crate::show::messages(changed), verb.done))?;
-    }
-    match missing[..] {
-        [] => Ok(()),
-        [id] => Err(not_dead(id)),
-        _ => {
-            let ids: Vec<_> = missing.iter().map(Uuid::to_string).collect();
-            Err(Failure::Nothing(format!(
-                "none of these is a dead letter: {}",
-                ids.join(" ")
-            )))
-        }
-    }
 }
 
 fn not_dead(id: Uuid) -> Failure {
