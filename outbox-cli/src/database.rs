@@ -36,6 +36,9 @@ pub(crate) use each;
 /// How long to wait for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Where the database's URL stands in the environment, the first that does.
+pub(crate) const VARIABLES: [&str; 2] = ["OUTBOX_DATABASE_URL", "DATABASE_URL"];
+
 const FORMS: &str = "give postgres://user@host/database or sqlite:path/to/file";
 
 impl Database {
@@ -91,9 +94,10 @@ fn url(given: Option<&str>) -> Result<String, Failure> {
         }
         return Ok(url.to_owned());
     }
-    let of = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
-    of("OUTBOX_DATABASE_URL")
-        .or_else(|| of("DATABASE_URL"))
+    VARIABLES
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|url| !url.is_empty())
         .ok_or_else(|| {
             Failure::Usage(format!(
                 "no database is named; {FORMS} by OUTBOX_DATABASE_URL, by DATABASE_URL or by --database"

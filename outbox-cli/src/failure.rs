@@ -1,8 +1,13 @@
 //! How a command ends when it does not do what it was asked to.
 
-use std::{fmt::Write as _, io};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use anstyle::{AnsiColor, Style};
+
+use crate::{secrets, show::safe};
 
 /// Why a command ended early; each kind has its exit code.
 #[derive(Debug)]
@@ -33,9 +38,21 @@ impl Failure {
             return;
         };
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        let text = crate::show::safe(text);
-        anstream::eprintln!("{red}error:{red:#} {text}");
+        let text = safe(&secrets::without(text));
+        // Nobody may be there to hear it.
+        let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {text}");
     }
+}
+
+/// Tells what the command line lacks, or helps where help was asked for.
+pub(crate) fn misread(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        let text = secrets::without(&error.render().ansi().to_string());
+        let _ = write!(anstream::stderr(), "{text}");
+    } else {
+        let _ = error.print();
+    }
+    u8::try_from(error.exit_code()).unwrap_or(2).into()
 }
 
 impl From<outbox::Error> for Failure {
@@ -56,10 +73,7 @@ impl From<outbox::Error> for Failure {
 
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
-        let mut text = String::new();
-        // Writing to a string can't fail.
-        let _ = write!(text, "{error}");
-        Self::Failed(text)
+        Self::Failed(error.to_string())
     }
 }
 

@@ -5,6 +5,7 @@ mod bulk;
 mod commands;
 mod database;
 mod failure;
+mod secrets;
 mod show;
 
 use std::process::ExitCode;
@@ -15,8 +16,11 @@ use crate::{args::Args, failure::Failure};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let done = commands::run(Args::parse()).await;
-    match done {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return failure::misread(&error),
+    };
+    match commands::run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads along has read enough.
         Err(Failure::Closed) => ExitCode::SUCCESS,

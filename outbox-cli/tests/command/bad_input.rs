@@ -51,6 +51,29 @@ async fn a_command_line_that_is_wrong_is_refused() {
     assert_shown("usage", all);
 }
 
+/// A URL that was put where none belongs is not quoted.
+#[tokio::test]
+async fn a_misplaced_url_is_never_printed() {
+    const URL: &str = "postgres://app:hunter2@localhost/db";
+    let (flag, unknown) = (format!("--pooler={URL}"), format!("--databas={URL}"));
+    let cases: &[&[&str]] = &[
+        &[URL],
+        &["stats", URL],
+        &["stats", &flag],
+        &["stats", &unknown],
+        &["stats", "--table", URL, "--database", "sqlite:x.db"],
+        &["dead", "show", URL],
+        &["pause", URL, "--database", "sqlite:x.db"],
+        &["purge", "--delivered", URL],
+        &["stats", "host=localhost password=hunter2"],
+    ];
+    for args in cases {
+        let ran = run_with(bare(args), args, "").await;
+        assert!(ran.code != 0 && !ran.err.contains("hunter2"), "{}", ran.err);
+        assert!(ran.err.starts_with("error: "), "{}", ran.err);
+    }
+}
+
 #[tokio::test]
 async fn help_needs_no_manual() {
     let cases: &[&[&str]] = &[
