@@ -26,8 +26,9 @@ Messages of a topic are stuck?
 Exit codes:
   0  done
   1  the database, or what is in it, is not as it should be
-  2  the command line is wrong, or a question could not be asked
-  3  there is nothing of what was asked for"
+  2  the command line is wrong, or a question could not be asked or was answered with no
+  3  there is nothing of what was asked for: no message matches, or none with the id is in the
+     state that it takes"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

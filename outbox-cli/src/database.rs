@@ -42,7 +42,8 @@ pub(crate) const VARIABLES: [&str; 2] = ["OUTBOX_DATABASE_URL", "DATABASE_URL"];
 const FORMS: &str = "give postgres://user@host/database or sqlite:path/to/file";
 
 impl Database {
-    pub(crate) fn find(args: &args::Database) -> Result<Self, Failure> {
+    /// Only where `may_be_new` a SQLite file that is not there is made, if its URL says so.
+    pub(crate) fn find(args: &args::Database, may_be_new: bool) -> Result<Self, Failure> {
         let mut outbox = Outbox::builder().pooler(args.pooler);
         if let Some(table) = &args.table {
             outbox = outbox.table(table);
@@ -52,7 +53,7 @@ impl Database {
             .map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Self {
             outbox,
-            pool: Pool::of(&url(args.database.as_deref())?, args.pooler)?,
+            pool: Pool::of(&url(args.database.as_deref())?, args.pooler, may_be_new)?,
         })
     }
 
@@ -73,7 +74,7 @@ impl Database {
         let hint = match self.pool {
             Pool::Postgres(_) => "is the server there, and the URL right?",
             Pool::Sqlite(_) => {
-                "is the path right? A file that is yet to be made needs `?mode=rwc` after its path"
+                "is the path right? `outbox migrate` makes a file that is not there if `?mode=rwc` stands after its path"
             }
         };
         Err(Failure::Failed(format!(
@@ -113,7 +114,7 @@ fn holds_password(url: &str) -> bool {
 }
 
 impl Pool {
-    fn of(url: &str, pooler: bool) -> Result<Self, Failure> {
+    fn of(url: &str, pooler: bool, may_be_new: bool) -> Result<Self, Failure> {
         let unreadable = |_| Failure::Usage(format!("the database's URL can't be read; {FORMS}"));
         match url.split_once(':').map_or("", |(scheme, _)| scheme) {
             "postgres" | "postgresql" => {
@@ -129,7 +130,10 @@ impl Pool {
             }
             "sqlite" => {
                 let options = SqliteConnectOptions::from_str(url).map_err(unreadable)?;
-                let options = options.busy_timeout(PATIENCE);
+                let mut options = options.busy_timeout(PATIENCE);
+                if !may_be_new {
+                    options = options.create_if_missing(false);
+                }
                 let pool = SqlitePoolOptions::new().max_connections(2);
                 let pool = pool.acquire_timeout(PATIENCE);
                 Ok(Self::Sqlite(pool.connect_lazy_with(options)))

@@ -58,18 +58,32 @@ pub(crate) fn misread(error: &clap::Error) -> ExitCode {
 impl From<outbox::Error> for Failure {
     fn from(error: outbox::Error) -> Self {
         let mut text = error.to_string();
-        if error.is_connection() || error.is_timeout() {
-            text.push_str("; the connection was lost");
-        }
         // The library speaks to programmers.
-        let text = text.replace(
-            "run `outbox::migrate(&pool)` first",
-            "run `outbox migrate` first",
-        );
-        let text = text.replace("run `outbox::migrate(&pool)`", "run `outbox migrate`");
+        for (theirs, ours) in WORDS {
+            text = text.replace(theirs, ours);
+        }
+        // A SQLite file that may only be read is called a setting as well; that error is the driver's.
+        let is_setting = error.is_config() && std::error::Error::source(&error).is_none();
+        if is_setting || error.is_invalid() || error.is_too_large() {
+            return Self::Usage(text);
+        }
+        if error.is_connection() {
+            text.push_str("; the connection was lost, try again");
+        } else if error.is_timeout() || error.is_retryable() {
+            text.push_str("; try again");
+        }
         Self::Failed(text)
     }
 }
+
+const WORDS: [(&str, &str); 3] = [
+    ("`outbox::migrate(&pool)`", "`outbox migrate`"),
+    (
+        "use an outbox of `Outbox::builder().pooler(true)`",
+        "add --pooler",
+    ),
+    ("update the `outbox` crate", "update this command"),
+];
 
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {

@@ -15,7 +15,8 @@ use crate::{
 
 /// Does what the command line says.
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
-    let database = Database::find(&args.database)?;
+    let migrates = matches!(&args.command, Command::Migrate(args) if !args.check);
+    let database = Database::find(&args.database, migrates)?;
     match &args.command {
         Command::Migrate(args) if args.print => {}
         Command::Migrate(_) => database.reach().await?,

@@ -10,7 +10,7 @@ use crate::{
 pub(crate) async fn pause(database: &Database, args: &Pause) -> Result<(), Failure> {
     let (topic, reason) = (&args.topic, args.reason.as_deref());
     let paused = each!(database, pool => database.outbox.pause(pool, topic, reason).await);
-    match paused.map_err(usage)? {
+    match paused? {
         true => print(&format!(
             "{topic} is paused; `outbox resume {topic}` ends it"
         )),
@@ -23,17 +23,8 @@ pub(crate) async fn pause(database: &Database, args: &Pause) -> Result<(), Failu
 pub(crate) async fn resume(database: &Database, args: &Resume) -> Result<(), Failure> {
     let topic = &args.topic;
     let resumed = each!(database, pool => database.outbox.resume(pool, topic).await);
-    match resumed.map_err(usage)? {
+    match resumed? {
         true => print(&format!("{topic} is resumed")),
         false => Err(Failure::Nothing(format!("{topic} was not paused"))),
-    }
-}
-
-/// A text that is no topic is a mistake of the command line's.
-fn usage(error: outbox::Error) -> Failure {
-    if error.is_config() {
-        Failure::Usage(error.to_string())
-    } else {
-        error.into()
     }
 }

@@ -13,13 +13,18 @@ on_every_database! {
     all: [
         an_id_that_is_none_is_refused,
         a_table_of_another_version_is_refused,
+        an_older_table_is_told_what_to_do,
+        what_the_library_refuses_is_a_wrong_command_line,
         a_missing_table_is_named,
         a_broken_pipe_is_no_error,
     ],
     postgres: [a_password_is_never_printed],
     // The pooler's own connections would be lost, and not the command's.
     direct: [a_connection_lost_in_the_middle_leaves_nothing_half_done],
-    sqlite: [a_file_that_is_not_there_is_not_made]
+    sqlite: [
+        a_file_that_is_not_there_is_not_made,
+        a_file_that_can_not_be_written_is_no_wrong_command_line,
+    ]
 }
 
 /// What needs no database.
@@ -131,6 +136,39 @@ async fn a_table_of_another_version_is_refused(db: Db) {
     assert_eq!(db.count("state = 'dead'").await, 1, "nothing was written");
 }
 
+async fn an_older_table_is_told_what_to_do(db: Db) {
+    db.execute("DELETE FROM outbox_history WHERE version > 1")
+        .await;
+    for args in [&["stats"][..], &["migrate", "--check"], &["dead", "list"]] {
+        let ran = outbox(&db, args).await;
+        let text = ran.fails(1);
+        let told = "at version 1, this build needs version 2; run `outbox migrate`\n";
+        assert!(text.ends_with(told), "{}", ran.shown());
+    }
+}
+
+async fn what_the_library_refuses_is_a_wrong_command_line(db: Db) {
+    let id = settled(&db, "dead", "lab.task", "k", "no")
+        .await
+        .to_string();
+    for args in [
+        &["reschedule", &id, "--in", "200y"][..],
+        &["pause", "Not A Topic"],
+        &["dead", "redrive", &id, "--payload", "-"],
+    ] {
+        run_with(command(&db, args), args, "{").await.fails(2);
+    }
+    assert_eq!(db.count("state = 'dead'").await, 1, "nothing was written");
+}
+
+async fn a_file_that_can_not_be_written_is_no_wrong_command_line(db: Db) {
+    let args = ["pause", "lab.task"];
+    let mut command = command(&db, &args);
+    command.env("OUTBOX_DATABASE_URL", format!("{}?mode=ro", db.pool_url()));
+    let ran = run_with(command, &args, "").await;
+    assert!(ran.fails(1).contains("readonly"), "{}", ran.shown());
+}
+
 async fn a_missing_table_is_named(db: Db) {
     let db = db.empty().await;
     // On SQLite, that makes the file.
@@ -237,15 +275,24 @@ async fn a_file_that_is_not_there_is_not_made(_: Db) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("new.db");
     let url = format!("sqlite:{}", file.display());
-    for args in [&["stats"][..], &["migrate"], &["dead", "list"]] {
+    let creating = format!("{url}?mode=rwc");
+    for (args, url) in [
+        (&["stats"][..], &url),
+        (&["migrate"], &url),
+        (&["dead", "list"], &url),
+        // Only a migration makes a file, and only when it is told to.
+        (&["stats"], &creating),
+        (&["migrate", "--check"], &creating),
+        (&["dead", "redrive", "--all", "--yes"], &creating),
+    ] {
         let mut command = bare(args);
-        command.env("DATABASE_URL", &url);
+        command.env("DATABASE_URL", url);
         let ran = run_with(command, args, "").await;
         assert!(ran.fails(1).contains("mode=rwc"), "{}", ran.shown());
-        assert!(!file.exists());
+        assert!(!file.exists(), "{}", ran.shown());
     }
     let mut command = bare(&["migrate"]);
-    command.env("DATABASE_URL", format!("{url}?mode=rwc"));
+    command.env("DATABASE_URL", creating);
     run_with(command, &["migrate"], "").await.ok();
     assert!(file.exists());
 }

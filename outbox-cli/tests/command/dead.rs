@@ -64,9 +64,14 @@ async fn pages_go_on(db: Db) {
         if let Some(after) = &after {
             args.extend(["--after", after]);
         }
-        let page = outbox(&db, &args).await;
-        let page: Vec<serde_json::Value> = serde_json::from_str(page.ok()).expect("JSON");
-        let Some(last) = page.last() else { break };
+        let ran = outbox(&db, &args).await;
+        let page: Vec<serde_json::Value> = serde_json::from_str(&ran.out).expect("JSON");
+        let Some(last) = page.last() else {
+            // Programs read that there is none, and shells see it.
+            assert_eq!(ran.code, 3, "{}", ran.shown());
+            break;
+        };
+        assert_eq!(ran.code, 0, "{}", ran.shown());
         seen += page.len();
         after = Some(last["id"].as_str().expect("an id").to_owned());
     }
@@ -119,7 +124,7 @@ async fn a_payload_is_corrected(db: Db) {
     let id = id.to_string();
     let args = ["dead", "redrive", &id, "--payload", "-"];
     let wrong = run_with(command(&db, &args), &args, "{\"name\":").await;
-    let text = wrong.fails(1);
+    let text = wrong.fails(2);
     assert!(
         text.contains("is not JSON") && text.contains("line 1"),
         "{text}"
@@ -198,6 +203,9 @@ async fn many_are_discarded_with_a_reason(db: Db) {
         &["dead", "list", "--discarded", "--topic", "orders.placed"],
     )
     .await;
+    let none = ["dead", "list", "--discarded", "--topic", "x", "--json"];
+    let none = outbox(&db, &none).await;
+    assert_eq!((none.code, &*none.out), (3, "[]\n"), "{}", none.shown());
     let mut lines: Vec<_> = notes.ok().lines().skip(1).collect();
     lines.sort_by_key(|line| line.contains("out of date"));
     assert_shown("dead_list_discarded", lines.join("\n"));

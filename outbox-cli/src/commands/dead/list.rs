@@ -23,7 +23,7 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
     }
     let page = choice.list().await?;
     if args.json {
-        return print(&Value::from_iter(page.iter().map(letter_json)).to_string());
+        print(&Value::from_iter(page.iter().map(letter_json)).to_string())?;
     }
     let Some(last) = page.last() else {
         return Err(Failure::Nothing(
@@ -35,6 +35,9 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
             .to_owned(),
         ));
     };
+    if args.json {
+        return Ok(());
+    }
     let rows = page.iter().map(|letter| {
         let error = letter.errors.last().map_or("-", |error| &*error.text);
         vec![
@@ -71,10 +74,13 @@ fn discarded(page: &[Discarded], args: &List) -> Result<(), Failure> {
             json["discarded_at"] = json!(time(note.discarded_at));
             json
         });
-        return print(&Value::from_iter(notes).to_string());
+        print(&Value::from_iter(notes).to_string())?;
     }
     if page.is_empty() {
         return Err(Failure::Nothing("nothing was discarded".to_owned()));
+    }
+    if args.json {
+        return Ok(());
     }
     let rows = page.iter().map(|note| {
         vec![
