@@ -57,15 +57,50 @@ pub(crate) fn safe(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' => safe.push_str("\\n"),
-            c if c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-            {
-                safe.extend(c.escape_unicode());
-            }
+            c if steers(c) => safe.extend(c.escape_unicode()),
             c => safe.push(c),
         }
     }
     safe
+}
+
+/// As [`safe`], for JSON, which stays the same JSON.
+pub(crate) fn safe_json(json: &str) -> String {
+    if serde_json::from_str::<serde::de::IgnoredAny>(json).is_err() {
+        return safe(json);
+    }
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            // Space between its parts: in its strings these are escaped.
+            '\n' | '\t' => safe.push(c),
+            '\r' => {}
+            // All of them have four digits or less.
+            c if steers(c) => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn steers(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
+}
+
+/// Prints a result for programs.
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(&safe_json(&value.to_string()))
+}
+
+/// A word as a shell takes it: topics are plain ones, but plain SQL can write any.
+pub(crate) fn word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if word.chars().all(plain) {
+        return word.to_owned();
+    }
+    safe(&format!("'{}'", word.replace('\'', "'\\''")))
 }
 
 /// The beginning of a long text.
@@ -159,6 +194,26 @@ mod tests {
         assert_eq!(safe("two\nlines\r\t"), "two\\nlines\\u{d}\\u{9}");
         assert_eq!(safe("\u{202e}gnp.exe"), "\\u{202e}gnp.exe");
         assert_eq!(safe("grüße, 日本"), "grüße, 日本");
+    }
+
+    #[test]
+    fn a_shell_takes_a_word_as_one() {
+        assert_eq!(word("orders.placed"), "orders.placed");
+        assert_eq!(word("x; rm -r ~"), "'x; rm -r ~'");
+        assert_eq!(word("a'b\u{1b}"), "'a'\\''b\\u{1b}'");
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let json = "{\n\t\"a\": \"\u{7f}\u{9b}31m\u{202e}\\n\",\r\n\"ü\": 1.50}";
+        let shown = safe_json(json);
+        assert_eq!(
+            shown,
+            "{\n\t\"a\": \"\\u007f\\u009b31m\\u202e\\n\",\n\"ü\": 1.50}"
+        );
+        let read = |json| serde_json::from_str::<serde_json::Value>(json).expect("JSON");
+        assert_eq!(read(&shown), read(json));
+        assert_eq!(safe_json("no\njson"), "no\\njson");
     }
 
     #[test]

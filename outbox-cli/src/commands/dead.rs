@@ -88,7 +88,7 @@ async fn show(database: &Database, args: &Show) -> Result<(), Failure> {
         }
         text.push_str(&format!(
             "\npayload\n{}\n",
-            crate::show::safe(&inspected.payload)
+            crate::show::safe_json(&inspected.payload)
         ));
     } else {
         text.push_str("\nits payload and headers: --payload\n");

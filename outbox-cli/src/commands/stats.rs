@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use outbox::{RouteStats, Stats};
+use outbox::{Paused, RouteStats, Stats};
 use serde_json::json;
 
 use crate::{
     args,
     database::{Database, each},
     failure::Failure,
-    show::{age, ago, print, safe, table, thousands, time},
+    show::{age, ago, print, print_json, safe, short, table, time, word},
 };
 
 pub(crate) async fn stats(database: &Database, args: &args::Stats) -> Result<(), Failure> {
@@ -20,19 +20,18 @@ pub(crate) async fn stats(database: &Database, args: &args::Stats) -> Result<(),
         let query = each!(database, pool => database.outbox.stats(pool));
         let query = if args.exact { query.exact() } else { query };
         let stats = query.await?;
-        let text = if args.json {
-            as_json(&stats).to_string()
-        } else {
-            for_people(&stats)
-        };
-        let Some(seconds) = args.watch else {
-            return print(&text);
-        };
-        if io::stdout().is_terminal() && !args.json {
+        if args.watch.is_some() && !args.json && io::stdout().is_terminal() {
             // Clears the terminal.
             print("\u{1b}[2J\u{1b}[H")?;
         }
-        print(&text)?;
+        if args.json {
+            print_json(&as_json(&stats))?;
+        } else {
+            print(&for_people(&stats))?;
+        }
+        let Some(seconds) = args.watch else {
+            return Ok(());
+        };
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 }
@@ -41,10 +40,7 @@ fn for_people(stats: &Stats) -> String {
     if stats.routes.is_empty() && stats.relays.is_empty() && stats.paused.is_empty() {
         return "the outbox is empty, and no relay was seen within 30 s\n".to_owned();
     }
-    let count = |count: u64| match stats.limit {
-        Some(limit) if count >= limit => format!("{}+", thousands(limit)),
-        _ => thousands(count),
-    };
+    let count = |count| counted(count, stats.limit);
     let mut text = String::new();
     if !stats.routes.is_empty() {
         let header = [
@@ -68,7 +64,7 @@ fn for_people(stats: &Stats) -> String {
                 count(route.delivered),
                 count(route.dead),
                 route.oldest_due.map_or_else(|| "-".to_owned(), age),
-                notes(route),
+                notes(route, &stats.paused),
             ]
         });
         text.push_str(&table(&header, rows));
@@ -110,7 +106,7 @@ fn for_people(stats: &Stats) -> String {
 fn hints(stats: &Stats) -> Vec<String> {
     let topics = |stuck: fn(&RouteStats) -> bool| {
         let routes = stats.routes.iter().filter(move |route| stuck(route));
-        let mut topics: Vec<_> = routes.map(|route| &*route.topic).collect();
+        let mut topics: Vec<_> = routes.map(|route| word(&route.topic)).collect();
         topics.dedup();
         topics
     };
@@ -133,16 +129,26 @@ fn hints(stats: &Stats) -> Vec<String> {
     hints
 }
 
-fn notes(route: &RouteStats) -> String {
-    let notes = [
-        (route.paused, "paused"),
-        (route.unrouted, "unrouted: no live relay serves it"),
-    ];
-    let notes: Vec<_> = notes
-        .iter()
-        .filter(|(holds, _)| *holds)
-        .map(|(_, note)| *note)
-        .collect();
+/// A count, and whether there may be more.
+fn counted(count: u64, limit: Option<u64>) -> String {
+    match limit {
+        Some(limit) if count >= limit => format!("{limit}+"),
+        _ => count.to_string(),
+    }
+}
+
+fn notes(route: &RouteStats, paused: &[Paused]) -> String {
+    let mut notes = Vec::new();
+    if route.paused {
+        let pause = paused.iter().find(|pause| pause.topic == route.topic);
+        notes.push(match pause.and_then(|pause| pause.reason.as_deref()) {
+            Some(reason) => format!("paused: {}", short(reason)),
+            None => "paused".to_owned(),
+        });
+    }
+    if route.unrouted {
+        notes.push("unrouted: no live relay serves it".to_owned());
+    }
     notes.join("; ")
 }
 
@@ -186,4 +192,16 @@ fn as_json(stats: &Stats) -> serde_json::Value {
         "paused": paused.collect::<Vec<_>>(),
         "counted_up_to": stats.limit,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn a_count_at_the_limit_says_that_there_may_be_more() {
+        assert_eq!(counted(99_999, Some(100_000)), "99999");
+        assert_eq!(counted(100_000, Some(100_000)), "100000+");
+        assert_eq!(counted(1_234_567, None), "1234567");
+    }
 }

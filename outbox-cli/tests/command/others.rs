@@ -13,6 +13,7 @@ on_every_database![
     an_empty_database_is_migrated,
     the_sql_is_printed,
     statistics_are_shown,
+    nothing_in_the_table_steers_the_terminal,
     statistics_are_printed_as_json,
     statistics_are_shown_again_and_again,
     a_message_is_cancelled,
@@ -82,6 +83,35 @@ async fn statistics_are_shown(db: Db) {
     ))
     .await;
     assert_shown("stats", outbox(&db, &["stats"]).await.shown());
+}
+
+/// Plain SQL can write what no publisher would.
+async fn nothing_in_the_table_steers_the_terminal(db: Db) {
+    let evil = "a\u{1b}[31m; b\u{9b}2J\u{7f}";
+    settled(&db, "dead", evil, evil, evil).await;
+    let id = db.rows("1 = 1").await[0].id.to_string();
+    db.execute("UPDATE outbox SET payload = '{\n  \"name\": \"\u{9b}2J\u{202e}\"\n}'")
+        .await;
+    for args in [
+        &["stats"][..],
+        &["stats", "--json"],
+        &["dead", "list"],
+        &["dead", "list", "--json"],
+        &["dead", "show", &id, "--payload"],
+    ] {
+        let ran = outbox(&db, args).await;
+        let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!ran.ok().contains(steers), "{:?}", ran.out);
+        if args.contains(&"--json") {
+            let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+            let text = json.to_string();
+            assert!(text.contains("2J\u{7f}"), "nothing is lost: {text:?}");
+        }
+        if let Some((_, payload)) = ran.out.split_once("\npayload\n") {
+            let payload: serde_json::Value = serde_json::from_str(payload).expect("JSON");
+            assert_eq!(payload["name"], "\u{9b}2J\u{202e}");
+        }
+    }
 }
 
 async fn statistics_are_printed_as_json(db: Db) {

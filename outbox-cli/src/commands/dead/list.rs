@@ -8,7 +8,7 @@ use crate::{
     args::List,
     database::Database,
     failure::Failure,
-    show::{ago, print, short, table, tell, time},
+    show::{ago, print, print_json, short, table, tell, time},
 };
 
 pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure> {
@@ -23,7 +23,7 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
     }
     let page = choice.list().await?;
     if args.json {
-        print(&Value::from_iter(page.iter().map(letter_json)).to_string())?;
+        print_json(&Value::from_iter(page.iter().map(letter_json)))?;
     }
     let Some(last) = page.last() else {
         return Err(Failure::Nothing(
@@ -74,7 +74,7 @@ fn discarded(page: &[Discarded], args: &List) -> Result<(), Failure> {
             json["discarded_at"] = json!(time(note.discarded_at));
             json
         });
-        print(&Value::from_iter(notes).to_string())?;
+        print_json(&Value::from_iter(notes))?;
     }
     if page.is_empty() {
         return Err(Failure::Nothing("nothing was discarded".to_owned()));
