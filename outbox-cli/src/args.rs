@@ -1,9 +1,13 @@
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+mod dead;
+
+use std::time::Duration;
 
 use clap::{Args as Group, Parser, Subcommand};
 use uuid::Uuid;
+
+pub(crate) use self::dead::{Dead, Discard, Filter, List, Redrive, Show};
 
 /// See what is stuck in an outbox, and why, and let it go.
 #[derive(Debug, Parser)]
@@ -75,7 +79,7 @@ Examples:
   outbox migrate --check && deploy
   outbox migrate --print --from 1 | psql        what brings version 1 up to date, by hand")]
 pub(crate) struct Migrate {
-    /// Only say whether the tables are what this command needs; exit code 1 if not
+    /// Only say whether the tables are of a version that this command can use; exit code 1 if not
     #[arg(long, conflicts_with = "print")]
     pub(crate) check: bool,
     /// Only print the SQL; nothing is asked of the database
@@ -107,148 +111,6 @@ pub(crate) struct Stats {
     /// Count all rows, not only up to 10,000 of a topic and state
     #[arg(long)]
     pub(crate) exact: bool,
-}
-
-/// Look into messages that were given up, redrive or discard them
-#[derive(Debug, Subcommand)]
-pub(crate) enum Dead {
-    List(List),
-    Show(Show),
-    Redrive(Redrive),
-    Discard(Discard),
-}
-
-/// Which dead letters; all of it has to hold
-#[derive(Debug, Clone, Group)]
-#[command(next_help_heading = "Which dead letters")]
-pub(crate) struct Filter {
-    /// Of this topic
-    #[arg(long)]
-    pub(crate) topic: Option<String>,
-    /// With this key
-    #[arg(long)]
-    pub(crate) key: Option<String>,
-    /// Whose last error contains this text
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) error: Option<String>,
-    /// That died so long ago or longer, such as 2h or 7d
-    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
-    pub(crate) older_than: Option<Duration>,
-    /// That died so long ago at most
-    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
-    pub(crate) younger_than: Option<Duration>,
-}
-
-impl Filter {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.topic.is_none()
-            && self.key.is_none()
-            && self.error.is_none()
-            && self.older_than.is_none()
-            && self.younger_than.is_none()
-    }
-}
-
-/// List dead letters, the latest first
-#[derive(Debug, Group)]
-#[command(after_help = "\
-Examples:
-  outbox dead list --topic orders.placed --error timeout
-  outbox dead list --limit 20 --after 01890a5d-ac96-774b-bcce-b302099a8057
-  outbox dead list --discarded")]
-pub(crate) struct List {
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-    /// At most so many
-    #[arg(long, default_value_t = 100)]
-    pub(crate) limit: u32,
-    /// Only those that come after this one: the next page
-    #[arg(long, value_name = "ID")]
-    pub(crate) after: Option<Uuid>,
-    /// What was discarded, and why; of the filters, only --topic counts
-    #[arg(long, conflicts_with_all = ["key", "error", "older_than", "younger_than", "after"])]
-    pub(crate) discarded: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Show a dead letter: its last ten errors, with attempt and time
-#[derive(Debug, Group)]
-pub(crate) struct Show {
-    /// The message's id
-    pub(crate) id: Uuid,
-    /// Its payload and headers as well
-    #[arg(long)]
-    pub(crate) payload: bool,
-}
-
-/// How a change of many messages is made
-#[derive(Debug, Clone, Group)]
-#[command(next_help_heading = "How")]
-pub(crate) struct How {
-    /// At most so many
-    #[arg(long)]
-    pub(crate) limit: Option<u64>,
-    /// At most so many a second
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) per_second: Option<u32>,
-    /// Only say how many it would be
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Don't ask before many are changed
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-}
-
-/// Give dead letters another chance: due at once, with all their attempts
-///
-/// Their errors stay. What dies again meanwhile stays dead. 2,000 a second, unless it is told another pace.
-#[derive(Debug, Group)]
-#[command(after_help = "\
-Examples:
-  outbox dead redrive 01890a5d-ac96-774b-bcce-b302099a8057
-  outbox dead redrive 01890a5d-ac96-774b-bcce-b302099a8057 --payload corrected.json
-  outbox dead redrive --topic orders.placed --error timeout --dry-run
-  outbox dead redrive --topic orders.placed --per-second 50 --yes")]
-pub(crate) struct Redrive {
-    /// The messages' ids
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
-    pub(crate) ids: Vec<Uuid>,
-    /// All dead letters
-    #[arg(long)]
-    pub(crate) all: bool,
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-    /// A file with the payload that takes the place of the one message's; `-` for the standard input
-    #[arg(long, value_name = "FILE", requires = "ids", help_heading = "How")]
-    pub(crate) payload: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) how: How,
-}
-
-/// Delete dead letters, and note why
-///
-/// The notes keep all but payloads and headers; `outbox dead list --discarded` shows them.
-#[derive(Debug, Group)]
-#[command(after_help = "\
-Examples:
-  outbox dead discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'paid by hand'
-  outbox dead discard --topic orders.placed --older-than 30d --reason 'out of date'")]
-pub(crate) struct Discard {
-    /// The messages' ids
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
-    pub(crate) ids: Vec<Uuid>,
-    /// Why
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: String,
-    /// All dead letters
-    #[arg(long)]
-    pub(crate) all: bool,
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-    #[command(flatten)]
-    pub(crate) how: How,
 }
 
 /// Delete a message that still waits
@@ -293,6 +155,24 @@ pub(crate) struct Which {
     pub(crate) dedup_key: Option<String>,
 }
 
+/// How a change of many messages is made
+#[derive(Debug, Clone, Group)]
+#[command(next_help_heading = "How")]
+pub(crate) struct How {
+    /// At most so many
+    #[arg(long)]
+    pub(crate) limit: Option<u64>,
+    /// At most so many a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) per_second: Option<u32>,
+    /// Only say how many it would be
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Don't ask before many are changed
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
 /// Delete rows that settled long ago
 ///
 /// Rows that wait or run are never touched.
@@ -300,6 +180,7 @@ pub(crate) struct Which {
 #[command(after_help = "\
 Examples:
   outbox purge --delivered 7d --dry-run
+  outbox purge --delivered 1d --topic orders.placed
   outbox purge --delivered 7d --dead 90d --yes")]
 pub(crate) struct Purge {
     /// What was delivered so long ago or longer, and kept
@@ -308,8 +189,8 @@ pub(crate) struct Purge {
     /// Dead letters that died so long ago or longer
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     pub(crate) dead: Option<Duration>,
-    /// Notes on what was discarded so long ago or longer, of all topics
-    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    /// Notes on what was discarded so long ago or longer, of all topics: not together with --topic
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration, conflicts_with = "topic")]
     pub(crate) discarded: Option<Duration>,
     /// Only of this topic
     #[arg(long)]
@@ -333,7 +214,10 @@ pub(crate) struct Pause {
 }
 
 /// End a pause
+///
+/// Relays go on with the topic within one of their poll intervals.
 #[derive(Debug, Group)]
+#[command(after_help = "Example: outbox resume orders.placed")]
 pub(crate) struct Resume {
     /// The topic
     pub(crate) topic: String,

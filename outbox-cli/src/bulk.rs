@@ -69,7 +69,7 @@ pub(crate) async fn run(verb: &Verb, how: &How, bulk: impl Fn() -> Bulk) -> Resu
 pub(crate) fn interrupted(error: outbox::Error, done: u64, verb: &Verb) -> Failure {
     match error.into() {
         Failure::Failed(text) => Failure::Failed(format!(
-            "{text}; {} {} before that, nothing is half done, and the same command goes on with the rest",
+            "{text}; at least {} {} before that, nothing is half done, and the same command goes on with the rest",
             messages(done),
             verb.done
         )),

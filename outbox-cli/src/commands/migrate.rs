@@ -16,7 +16,11 @@ pub(crate) async fn migrate(database: &Database, args: &Migrate) -> Result<(), F
     }
     if args.check {
         each!(database, pool => outbox.check(pool).await)?;
-        return print("the tables are what this command needs");
+        let scripts = each!(database, pool => outbox.migration_scripts(pool))?;
+        let latest = scripts.last().map_or(0, |script| script.version);
+        return print(&format!(
+            "the tables are what this command needs: version {latest}, or a later one that it can use"
+        ));
     }
     each!(database, pool => outbox.migrate(pool).await)?;
     print("the tables are up to date")

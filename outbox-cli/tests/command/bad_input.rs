@@ -1,11 +1,9 @@
 //! What can be wrong is said in a clear line, and nothing is half done.
 
 use outbox_tests::{
-    Db, each, eventually, on_every_database,
+    Db, each, on_every_database,
     wait::{LONG, within},
 };
-
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::{assert_shown, bare, command, outbox, run_with, settled};
 
@@ -19,8 +17,6 @@ on_every_database! {
         a_broken_pipe_is_no_error,
     ],
     postgres: [a_password_is_never_printed],
-    // The pooler's own connections would be lost, and not the command's.
-    direct: [a_connection_lost_in_the_middle_leaves_nothing_half_done],
     sqlite: [
         a_file_that_is_not_there_is_not_made,
         a_file_that_can_not_be_written_is_no_wrong_command_line,
@@ -83,16 +79,29 @@ async fn a_misplaced_url_is_never_printed() {
 async fn help_needs_no_manual() {
     let cases: &[&[&str]] = &[
         &["--help"],
+        &["migrate", "--help"],
+        &["stats", "--help"],
         &["dead", "--help"],
+        &["dead", "list", "--help"],
+        &["dead", "show", "--help"],
         &["dead", "redrive", "--help"],
+        &["dead", "discard", "--help"],
+        &["cancel", "--help"],
+        &["reschedule", "--help"],
         &["purge", "--help"],
+        &["pause", "--help"],
+        &["resume", "--help"],
     ];
     let mut all = String::new();
     for args in cases {
         let mut command = bare(args);
         command.env("OUTBOX_DATABASE_URL", "postgres://app:hunter2@localhost/db");
         let ran = run_with(command, args, "").await;
-        ran.ok();
+        assert!(
+            ran.ok().contains("Example") || args.len() == 1,
+            "{}",
+            ran.shown()
+        );
         all.push_str(&ran.shown());
     }
     assert!(!all.contains("hunter2"), "{all}");
@@ -185,68 +194,6 @@ async fn a_broken_pipe_is_no_error(db: Db) {
     let output = within(LONG, child.wait_with_output()).await.expect("ends");
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), &*err), (Some(0), ""));
-}
-
-async fn a_connection_lost_in_the_middle_leaves_nothing_half_done(db: Db) {
-    for n in 0..400 {
-        settled(&db, "dead", "lab.task", &format!("k{n}"), "no").await;
-    }
-    let args = ["dead", "redrive", "--all", "--per-second", "100", "--yes"];
-    let mut running = command(&db, &args);
-    let running =
-        tokio::spawn(async move { running.spawn().expect("starts").wait_with_output().await });
-    let pending = || db.count("state = 'pending'");
-    eventually(LONG, pending, |pending| *pending > 0).await;
-    // A pool makes a new connection when it finds one gone: here it gets none.
-    admin(&format!(
-        "ALTER DATABASE {} ALLOW_CONNECTIONS false",
-        name(&db)
-    ))
-    .await;
-    db.scalar(
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
-         WHERE datname = current_database() AND application_name = 'outbox command'",
-    )
-    .await;
-    let output = within(LONG * 2, running)
-        .await
-        .expect("no panic")
-        .expect("ends");
-    admin(&format!(
-        "ALTER DATABASE {} ALLOW_CONNECTIONS true",
-        name(&db)
-    ))
-    .await;
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(
-        err.starts_with("error: ") && err.lines().count() == 1,
-        "{err}"
-    );
-    assert!(
-        err.contains("nothing is half done") && err.contains("redriven before that"),
-        "{err}"
-    );
-    let done = pending().await;
-    assert!(done < 400, "{done}");
-    let rest = outbox(&db, &["dead", "redrive", "--all", "--yes"]).await;
-    assert_eq!(rest.ok(), format!("{} messages redriven\n", 400 - done));
-    assert_eq!(db.count("state = 'pending' AND redrives = 1").await, 400);
-}
-
-/// Runs a statement as the server's administrator, in no test's database.
-async fn admin(sql: &str) {
-    let server = std::env::var("OUTBOX_TEST_POSTGRES").expect("the tests' server");
-    let mut admin = PgConnection::connect(&server).await.expect("connects");
-    let sql = AssertSqlSafe(sql.to_owned());
-    sqlx::raw_sql(sql).execute(&mut admin).await.expect("runs");
-}
-
-fn name(db: &Db) -> &str {
-    match db {
-        Db::Postgres(db) => db.name(),
-        Db::Sqlite(_) => unreachable!("this test is for Postgres"),
-    }
 }
 
 async fn a_password_is_never_printed(db: Db) {

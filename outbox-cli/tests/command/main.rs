@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod dead;
+mod lost;
 mod others;
 mod stuck;
 
