@@ -7,6 +7,7 @@ mod dead;
 mod lost;
 mod others;
 mod stuck;
+mod terminal;
 
 use std::process::Stdio;
 
