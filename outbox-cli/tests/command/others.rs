@@ -240,6 +240,13 @@ async fn what_is_old_is_purged(db: Db) {
     let rest = ["purge", "--delivered", "2h", "--yes"];
     assert_eq!(outbox(&db, &rest).await.ok(), "2 messages purged\n");
     assert_eq!(db.count("state = 'dead'").await, 3, "nobody said so");
+    let discard = ["dead", "discard", "--all", "--reason", "no", "--yes"];
+    outbox(&db, &discard).await.ok();
+    outbox(&db, &["purge", "--discarded", "1h", "-y"])
+        .await
+        .fails(3);
+    let ran = outbox(&db, &["purge", "--discarded", "0s", "-y"]).await;
+    assert_eq!(ran.ok(), "3 messages purged\n");
     // The notes are those of all topics.
     let notes = ["purge", "--discarded", "1s", "--topic", "mails.due", "-y"];
     let ran = outbox(&db, &notes).await;
