@@ -3,6 +3,7 @@
 //! `INSTA_UPDATE=always scripts/test` accepts what it prints now; read the difference before you commit it.
 
 mod bad_input;
+mod by_id;
 mod dead;
 mod lost;
 mod others;
