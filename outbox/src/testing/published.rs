@@ -8,7 +8,7 @@ use crate::{
     Enlist, Enlisted, Error, Message, Outbox, Publishing,
     decode::decode,
     error::Kind,
-    publish::On,
+    publish::{On, answered},
     store::testing::{Waiting, waiting},
 };
 
@@ -81,14 +81,8 @@ pub fn published_to<'t, M: Message>(
     let (outbox, enlisted) = (outbox.clone(), tx.enlist());
     Box::pin(async move {
         let Enlisted(on) = enlisted?;
-        let after = outbox.settings().publish_timeout;
         let rows = waiting(&outbox, on, M::TOPIC, M::VERSION.into());
-        let rows = tokio::time::timeout(after, rows).await.map_err(|_| {
-            Error::new(Kind::PublishTimeout {
-                doing: "reading what was published",
-                after,
-            })
-        })??;
+        let rows = answered(&outbox, "reading what was published", rows).await?;
         rows.into_iter().map(read).collect()
     })
 }

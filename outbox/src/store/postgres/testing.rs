@@ -185,10 +185,8 @@ impl Testing for Postgres {
         const DOING: &str = "looking at a message";
         Box::pin(async move {
             let query = super::query(&self.outbox, &self.statements().testing.look).bind(id);
-            let mut tx = self.begin().await.doing(DOING)?;
-            let row = query.fetch_optional(&mut *tx).await.doing(DOING)?;
-            tx.commit().await.doing(DOING)?;
-            let standing = row.map(|row| {
+            let rows = self.run(query).await.doing(DOING)?;
+            let standing = rows.first().map(|row| {
                 Ok(Standing {
                     topic: row.try_get(0)?,
                     version: row.try_get(1)?,
@@ -234,14 +232,12 @@ impl Testing for Postgres {
     }
 
     fn lapse(&self, id: Uuid) -> BoxFuture<'_, Result<(), Error>> {
-        const DOING: &str = "ending a lease";
         Box::pin(async move {
             let query = super::query(&self.outbox, &self.statements().testing.lapse)
                 .bind(id)
                 .bind(Uuid::new_v4());
-            let mut tx = self.begin().await.doing(DOING)?;
-            query.execute(&mut *tx).await.doing(DOING)?;
-            tx.commit().await.doing(DOING)
+            self.run(query).await.doing("ending a lease")?;
+            Ok(())
         })
     }
 
