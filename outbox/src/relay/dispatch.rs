@@ -98,14 +98,14 @@ async fn attempt<S: Send + Sync + 'static>(
         attempts: row.attempts.saturating_sub(1),
         unsettled: row.unsettled_before,
     };
+    let served = &run.setup.served[route];
     let _slots = tokio::select! {
         biased;
         () = run.stop.cancelled() => return End::Verdict(give_back),
         () = lease.over() => return End::LeaseLost,
-        slots = waiting.start(&run.slots) => slots,
+        slots = served.limiter.start(&run.slots) => slots,
     };
-    waiting.has_started();
-    let served = &run.setup.served[route];
+    drop(waiting);
     // The builder's limit may have been lowered since the row was last tried.
     if row.unsettled_before == 0
         && served.retry.take_over(row.attempts.saturating_sub(1), 0) == TakeOver::Dead

@@ -6,7 +6,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -91,12 +91,33 @@ impl Limiter {
         Place(Arc::clone(self))
     }
 
-    /// Counts a row as waiting until it has started.
+    /// Counts a row as waiting until this is dropped.
     pub(super) fn wait(self: &Arc<Self>) -> Waiting {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting {
-            limiter: Arc::clone(self),
-            started: AtomicBool::new(false),
+        Waiting(Arc::clone(self))
+    }
+
+    /// Waits until a handler may start: for its turn among its like, and one of the relay's slots. None of
+    /// those is taken while it waits for something else.
+    pub(super) async fn start<'a>(
+        &'a self,
+        slots: &'a Semaphore,
+    ) -> (Option<SemaphorePermit<'a>>, Option<SemaphorePermit<'a>>) {
+        // Neither semaphore is ever closed.
+        let turn = match self.most {
+            Some(_) => self.slots.acquire().await.ok(),
+            None => None,
+        };
+        loop {
+            let slot = slots.acquire().await.ok();
+            let refill = self.with_tokens(None, |tokens| tokens.take(Instant::now()));
+            match refill {
+                None => return (turn, slot),
+                Some(wait) => {
+                    drop(slot);
+                    tokio::time::sleep(wait).await;
+                }
+            }
         }
     }
 }
@@ -111,49 +132,12 @@ impl Drop for Place {
     }
 }
 
-/// A row that waits, and then runs.
-pub(super) struct Waiting {
-    limiter: Arc<Limiter>,
-    started: AtomicBool,
-}
-
-impl Waiting {
-    /// Waits until the handler may start: for its turn among its like, and one of the relay's slots. None of
-    /// those is taken while it waits for something else.
-    pub(super) async fn start<'a>(
-        &'a self,
-        slots: &'a Semaphore,
-    ) -> (Option<SemaphorePermit<'a>>, Option<SemaphorePermit<'a>>) {
-        let limiter = &*self.limiter;
-        // Neither semaphore is ever closed.
-        let turn = match limiter.most {
-            Some(_) => limiter.slots.acquire().await.ok(),
-            None => None,
-        };
-        loop {
-            let slot = slots.acquire().await.ok();
-            let refill = limiter.with_tokens(None, |tokens| tokens.take(Instant::now()));
-            match refill {
-                None => return (turn, slot),
-                Some(wait) => {
-                    drop(slot);
-                    tokio::time::sleep(wait).await;
-                }
-            }
-        }
-    }
-
-    /// It is not counted as waiting any more.
-    pub(super) fn has_started(&self) {
-        if !self.started.swap(true, Ordering::Relaxed) {
-            self.limiter.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
+/// A row that has not started.
+pub(super) struct Waiting(Arc<Limiter>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.has_started();
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
