@@ -54,6 +54,9 @@ pub mod metrics {}
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/migrations.md")]
+#[doc = "```sql"]
+#[doc = include_str!("../migrations/postgres/take_over.sql")]
+#[doc = "```"]
 pub mod migrations {}
 
 #[doc(hidden)]
