@@ -17,7 +17,7 @@ use crate::{
     show::{messages, print},
 };
 
-/// What a bulk change does, in words: `redrive`, `redriven`, `dead letters`.
+/// What a change does, in words: `redrive`, `redriven`.
 pub(crate) struct Verb {
     pub(crate) does: &'static str,
     pub(crate) done: &'static str,

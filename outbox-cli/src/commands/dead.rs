@@ -13,7 +13,7 @@ use crate::{
     bulk::{self, Verb},
     database::{Database, each},
     failure::Failure,
-    show::{age, counted, print, table, time},
+    show::{counted, print, safe, safe_json, table, time},
 };
 
 pub(crate) async fn dead(database: &Database, args: Dead) -> Result<(), Failure> {
@@ -70,7 +70,7 @@ async fn show(database: &Database, args: &Show) -> Result<(), Failure> {
     ];
     let mut text = String::new();
     for (name, fact) in facts {
-        text.push_str(&format!("{name:<10} {}\n", crate::show::safe(&fact)));
+        text.push_str(&format!("{name:<10} {}\n", safe(&fact)));
     }
     let errors = letter.errors.iter().map(|error| {
         vec![
@@ -83,13 +83,9 @@ async fn show(database: &Database, args: &Show) -> Result<(), Failure> {
     text.push_str(&table(&["ATTEMPT", "AT", "ERROR"], errors));
     if args.payload {
         for (name, value) in &inspected.headers {
-            let line = format!("\nheader {name}: {value}");
-            text.push_str(&crate::show::safe(&line).replacen("\\n", "\n", 1));
+            text.push_str(&format!("\nheader {}: {}", safe(name), safe(value)));
         }
-        text.push_str(&format!(
-            "\npayload\n{}\n",
-            crate::show::safe_json(&inspected.payload)
-        ));
+        text.push_str(&format!("\npayload\n{}\n", safe_json(&inspected.payload)));
     } else {
         text.push_str("\nits payload and headers: --payload\n");
     }
@@ -172,10 +168,4 @@ fn many(all: bool, filter: &Filter) -> Result<(), Failure> {
         )),
         _ => Ok(()),
     }
-}
-
-/// How long ago a letter died.
-fn died(letter: &outbox::DeadLetter) -> String {
-    let since = std::time::SystemTime::now().duration_since(letter.died_at);
-    age(since.unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 use outbox::{DeadLetter, Discarded, Failure as Attempt};
 use serde_json::{Value, json};
 
-use super::{chosen, died, letters, not_dead};
+use super::{chosen, letters, not_dead};
 use crate::{
     args::List,
     database::Database,
@@ -44,7 +44,7 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
             letter.id.to_string(),
             letter.topic.clone(),
             letter.key.clone().unwrap_or_else(|| "-".to_owned()),
-            died(letter),
+            ago(letter.died_at),
             letter.attempts.to_string(),
             letter.redrives.to_string(),
             short(error),
