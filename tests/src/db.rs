@@ -1,18 +1,17 @@
 //! One fresh database per test.
 
-use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
+mod postgres;
+mod row;
+mod sqlite;
+
+use std::str::FromStr;
 
 use outbox::{Outbox, OutboxBuilder, Publish, Published};
-use serde_json::Value;
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Row as _,
-    SqlitePool,
-    postgres::{PgConnectOptions, PgPoolOptions},
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
-};
-use tokio::sync::OnceCell;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgPool, Row as _, postgres::PgConnectOptions};
 use uuid::Uuid;
 
+use self::postgres::with_name;
+pub use self::{postgres::PostgresDb, row::Row, sqlite::SqliteDb};
 use crate::{Proxy, Server, Tx, each};
 
 /// A database with the outbox's tables and nothing else. Cheap to clone.
@@ -22,28 +21,6 @@ pub enum Db {
     Postgres(PostgresDb),
     /// A file of its own.
     Sqlite(SqliteDb),
-}
-
-/// See [`Db::Postgres`].
-#[derive(Debug, Clone)]
-pub struct PostgresDb {
-    /// The application's pool.
-    pub pool: PgPool,
-    /// The test's own way to the database.
-    direct: PgPool,
-    /// The application's pool goes through a pooler in transaction mode.
-    pooled: bool,
-    server: String,
-    name: String,
-}
-
-/// See [`Db::Sqlite`].
-#[derive(Debug, Clone)]
-pub struct SqliteDb {
-    /// The application's pool.
-    pub pool: SqlitePool,
-    file: String,
-    folder: Option<Arc<tempfile::TempDir>>,
 }
 
 /// Stands before the address of a database that is used through a pooler.
@@ -437,184 +414,5 @@ impl Db {
                 })
                 .collect()
         })
-    }
-}
-
-/// A row of the outbox; times are milliseconds since 1970 by the database's clock.
-#[derive(Debug, Clone, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the table's columns, which its DDL explains"
-)]
-pub struct Row {
-    pub id: Uuid,
-    pub topic: String,
-    pub version: i64,
-    pub key: Option<String>,
-    pub payload: String,
-    pub headers: Option<String>,
-    pub state: String,
-    pub attempts: i64,
-    pub unsettled: i64,
-    pub token: Option<String>,
-    pub dedup_key: Option<String>,
-    pub errors: Vec<Value>,
-    pub redrives: i64,
-    pub available_at: i64,
-    pub leased_until: Option<i64>,
-    pub created_at: i64,
-    pub settled_at: Option<i64>,
-}
-
-impl Row {
-    /// The texts of the failures, oldest first.
-    #[must_use]
-    pub fn texts(&self) -> Vec<&str> {
-        self.errors
-            .iter()
-            .map(|error| error["text"].as_str().expect("a failure has a text"))
-            .collect()
-    }
-
-    /// The text of the latest failure.
-    #[must_use]
-    pub fn last_text(&self) -> &str {
-        self.texts().last().copied().expect("there is a failure")
-    }
-}
-
-impl PostgresDb {
-    async fn fresh() -> Self {
-        static TEMPLATE: OnceCell<String> = OnceCell::const_new();
-        let template = TEMPLATE
-            .get_or_init(|| async {
-                let db = Self::create(None).await;
-                outbox::migrate(&db.pool)
-                    .await
-                    .expect("the template is migrated");
-                db.pool.close().await;
-                db.name
-            })
-            .await;
-        Self::create(Some(template)).await
-    }
-
-    fn url_of_the_pooler(&self) -> String {
-        let pooler = std::env::var("OUTBOX_TEST_POOLER")
-            .expect("OUTBOX_TEST_POOLER names no pooler; run ./scripts/test, which starts one");
-        with_name(&pooler, &self.name)
-    }
-
-    fn through_the_pooler(self) -> Self {
-        let options = PgConnectOptions::from_str(&self.url_of_the_pooler())
-            .expect("a URL of Postgres")
-            // A parameter of the session, which PgBouncer refuses.
-            .extra_float_digits(None);
-        Self {
-            pool: Self::pool(options, POOL),
-            pooled: true,
-            ..self
-        }
-    }
-
-    async fn create(template: Option<&str>) -> Self {
-        let server = std::env::var("OUTBOX_TEST_POSTGRES")
-            .expect("OUTBOX_TEST_POSTGRES names no server; run ./scripts/test, which starts one");
-        Self::create_on(server, template).await
-    }
-
-    async fn create_on(server: String, template: Option<&str>) -> Self {
-        let name = format!("outbox_test_{}", Uuid::now_v7().simple());
-        let mut admin = Self::admin(&server).await;
-        let create = format!(
-            "CREATE DATABASE {name} TEMPLATE {}",
-            template.unwrap_or("template0")
-        );
-        sqlx::raw_sql(AssertSqlSafe(create))
-            .execute(&mut admin)
-            .await
-            .expect("the database is created");
-        admin.close().await.expect("the connection closes");
-        let options =
-            PgConnectOptions::from_str(&with_name(&server, &name)).expect("a URL of Postgres");
-        Self::at(options, server, name)
-    }
-
-    fn at(options: PgConnectOptions, server: String, name: String) -> Self {
-        let pool = Self::pool(options, POOL);
-        Self {
-            direct: pool.clone(),
-            pool,
-            pooled: false,
-            server,
-            name,
-        }
-    }
-
-    async fn admin(server: &str) -> PgConnection {
-        PgConnection::connect(server)
-            .await
-            .expect("the server of OUTBOX_TEST_POSTGRES answers")
-    }
-
-    /// The database's name, for `ALTER DATABASE`.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn pool(options: PgConnectOptions, connections: u32) -> PgPool {
-        PgPoolOptions::new()
-            .max_connections(connections)
-            .connect_lazy_with(options)
-    }
-}
-
-/// The server's URL with another database in it.
-fn with_name(server: &str, name: &str) -> String {
-    let (address, options) = match server.split_once('?') {
-        Some((address, options)) => (address, format!("?{options}")),
-        None => (server, String::new()),
-    };
-    let host = address
-        .rsplit_once('/')
-        .expect("the URL of OUTBOX_TEST_POSTGRES names a database")
-        .0;
-    format!("{host}/{name}{options}")
-}
-
-impl SqliteDb {
-    async fn create() -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("outbox-test")
-            .tempdir()
-            .expect("a temporary folder");
-        let file = folder.path().join("outbox.db").display().to_string();
-        Self {
-            pool: Self::pool(&file, POOL).await,
-            file,
-            folder: Some(Arc::new(folder)),
-        }
-    }
-
-    /// The folder that the file is in.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder
-            .as_ref()
-            .expect("the file was created here")
-            .path()
-    }
-
-    async fn pool(file: &str, connections: u32) -> SqlitePool {
-        let options = SqliteConnectOptions::new()
-            .filename(file)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Normal)
-            .busy_timeout(Duration::from_secs(10));
-        SqlitePoolOptions::new()
-            .max_connections(connections)
-            .connect_lazy_with(options)
     }
 }
