@@ -18,6 +18,7 @@ on_every_database! {
         timeouts_of_the_role_do_not_reach_the_relay,
         no_statement_is_compiled,
         a_relay_needs_no_right_to_change_the_schema,
+        the_rights_that_the_documentation_lists_are_enough,
     ]
 }
 
@@ -256,4 +257,72 @@ async fn a_relay_needs_no_right_to_change_the_schema(db: Db) {
         .expect("the check needs no more rights either");
     db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
         .await;
+}
+
+async fn the_rights_that_the_documentation_lists_are_enough(db: Db) {
+    let Db::Postgres(inner) = &db else {
+        unreachable!("this test is for Postgres")
+    };
+    let page = include_str!("../../../outbox/docs/migrations.md");
+    let (_, rest) = page.split_once("```sql").expect("the GRANTs");
+    let (grants, _) = rest.split_once("```").expect("their end");
+    let role = |name: &str| format!("{}_{name}", inner.name());
+    let mut sql = String::new();
+    for name in ["app", "relay", "operator"] {
+        sql.push_str(&format!("CREATE ROLE {} LOGIN;", role(name)));
+    }
+    // The operator's come on top of the relay's.
+    sql.push_str(&format!("GRANT {} TO {};", role("relay"), role("operator")));
+    for line in grants.lines() {
+        let line = ["app", "relay", "operator"]
+            .iter()
+            .fold(line.to_owned(), |line, name| {
+                line.replace(&format!("TO {name};"), &format!("TO {};", role(name)))
+            });
+        sql.push_str(&line);
+        sql.push('\n');
+    }
+    db.execute(&sql).await;
+
+    let id = db
+        .as_role(&role("app"))
+        .publish(&Task::named("ok"))
+        .await
+        .id;
+    let bad = db
+        .as_role(&role("app"))
+        .publish(&Task::named("bad"))
+        .await
+        .id;
+    let lab = Lab::new(|call: Call| async move {
+        match call.name.as_str() {
+            "bad" => Err(outbox::HandlerError::cancel("no use")),
+            _ => Ok(()),
+        }
+    });
+    let retention = outbox::Retention::new().discarded(secs(3_600));
+    let relay = db.as_role(&role("relay"));
+    let relay = relay!(relay, TASKS, lab; retention(retention)).spawn();
+    delivered(&db, id).await;
+    in_state(&db, bad, "dead").await;
+    let duties = "SELECT count(*) FROM outbox_duties";
+    eventually(LONG, || db.scalar(duties), |duties| *duties == 1).await;
+    relay.shutdown().await.expect("stops");
+
+    let operator = db.as_role(&role("operator"));
+    each!(operator, pool => {
+        let outbox = db.outbox();
+        outbox.stats(pool).await.expect("counts");
+        assert!(outbox.dead_letters(pool).redrive(bad).await.expect("redrives"));
+        outbox.pause(pool, "lab.task", None).await.expect("pauses");
+        outbox.resume(pool, "lab.task").await.expect("resumes");
+        let dead = crate::support::insert(&db, "dead", &[("state", "'dead'")]).await;
+        assert!(outbox.dead_letters(pool).discard(dead, "no").await.expect("discards"));
+        outbox.purge(pool).dead(secs(1)).discarded(secs(1)).run().await.expect("purges");
+    });
+    for name in ["operator", "relay", "app"] {
+        let role = role(name);
+        db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+            .await;
+    }
 }
