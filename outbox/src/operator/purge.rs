@@ -221,7 +221,7 @@ impl ByHand {
         let under_way = match self.under_way.take() {
             Some(under_way) => under_way,
             None => {
-                let mut session = self.store.open(TIMEOUT).await?;
+                let mut session = self.store.open(TIMEOUT.into()).await?;
                 let topic = self.topic.as_deref();
                 let purging = Purging::begin(&mut *session, self.ages, topic).await?;
                 (session, purging)

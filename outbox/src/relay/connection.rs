@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use crate::{
     Error,
     error::Kind,
-    store::{Fault, Session, Store, fault},
+    store::{Fault, Limits, Session, Store, fault},
 };
 
 /// One of the relay's connections. Each has a single user, so a slow statement of one kind holds up
@@ -14,15 +14,15 @@ pub(super) struct Connection {
     store: Arc<dyn Store>,
     session: Option<Box<dyn Session>>,
     /// How long one operation may take.
-    timeout: Duration,
+    limits: Limits,
 }
 
 impl Connection {
-    pub(super) fn new(store: Arc<dyn Store>, timeout: Duration) -> Self {
+    pub(super) fn new(store: Arc<dyn Store>, limits: impl Into<Limits>) -> Self {
         Self {
             store,
             session: None,
-            timeout,
+            limits: limits.into(),
         }
     }
 
@@ -39,8 +39,8 @@ impl Connection {
         match self.session.take() {
             Some(session) => Ok(session),
             None => {
-                let open = self.store.open(self.timeout);
-                within(self.timeout, "connecting the relay", open).await
+                let open = self.store.open(self.limits);
+                within(self.limits.statement, "connecting the relay", open).await
             }
         }
     }
@@ -51,7 +51,7 @@ impl Connection {
         doing: &'static str,
         operation: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        within(self.timeout, doing, operation).await
+        within(self.limits.statement, doing, operation).await
     }
 
     /// Puts the session back, unless the operation's result says that it can't be trusted: one that
@@ -71,7 +71,12 @@ impl Connection {
                 session.close().await;
                 Ok(())
             };
-            let _ = within(self.timeout, "closing the relay's connection", close).await;
+            let _ = within(
+                self.limits.statement,
+                "closing the relay's connection",
+                close,
+            )
+            .await;
         }
     }
 }

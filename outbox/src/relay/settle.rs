@@ -20,11 +20,14 @@ use super::{
 };
 use crate::{
     Error, meter,
-    store::{Fault, Settlement, Verdict, fault},
+    store::{Fault, Limits, Settlement, Verdict, fault},
 };
 
 /// The knee of the batch size.
 const BATCH: usize = 500;
+
+/// The longest wait for the lock of a row: one that is locked must not hold up a batch.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long a row that can't be settled now (somebody has it locked, or a trigger refuses it) waits
 /// for its next try. Each try may cost the others the wait for its lock, so it is not too often.
@@ -44,7 +47,12 @@ pub(super) async fn run<S: Send + Sync + 'static>(
     outcomes: mpsc::UnboundedReceiver<Settlement>,
     done: CancellationToken,
 ) {
-    let connection = Connection::new(Arc::clone(&run.setup.store), run.setup.config.store_timeout);
+    let timeout = run.setup.config.store_timeout;
+    let limits = Limits {
+        statement: timeout,
+        lock: LOCK_TIMEOUT.min(timeout / 4),
+    };
+    let connection = Connection::new(Arc::clone(&run.setup.store), limits);
     let mut settler = Settler {
         run: &run,
         connection,

@@ -64,7 +64,7 @@ pub(crate) trait Store: Send + Sync {
     fn missing_rights(&self, purges: bool) -> BoxFuture<'_, Result<Option<MissingRights>, Error>>;
 
     /// Opens a connection of the relay's own, from the pool's options.
-    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>>;
+    fn open(&self, limits: Limits) -> BoxFuture<'_, Result<Box<dyn Session>, Error>>;
 
     /// Where relays hear of commits before they poll.
     ///
@@ -193,6 +193,27 @@ pub(crate) enum Heard {
     Test(Uuid),
     /// The connection is gone.
     Lost,
+}
+
+/// How long the database may take for an operation of a relay's connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) statement: Duration,
+    /// For the lock of a row, where others can be locked one by one.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "SQLite locks the whole file")
+    )]
+    pub(crate) lock: Duration,
+}
+
+impl From<Duration> for Limits {
+    fn from(timeout: Duration) -> Self {
+        Self {
+            statement: timeout,
+            lock: timeout,
+        }
+    }
 }
 
 /// What a relay asks of a claim.

@@ -18,8 +18,8 @@ use crate::{
     Error,
     lifecycle::Retry,
     store::{
-        Claim, Claimed, Ears, LeaseId, ListenerAddress, MigrationScript, MissingRights, Probe,
-        Renewed, Route, Session, Settlement, Store, TakenOver, Version,
+        Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, MigrationScript, MissingRights,
+        Probe, Renewed, Route, Session, Settlement, Store, TakenOver, Version,
         operate::{Old, Operate, Settled},
         testing::Testing,
     },
@@ -108,11 +108,11 @@ impl Store for Arc<Rigged> {
         self.store.missing_rights(purges)
     }
 
-    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
+    fn open(&self, limits: Limits) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
         Box::pin(async move {
             let session = RiggedSession {
                 rigged: Arc::clone(self),
-                session: self.store.open(timeout).await?,
+                session: self.store.open(limits).await?,
             };
             Ok(Box::new(session) as Box<dyn Session>)
         })

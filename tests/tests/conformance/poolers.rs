@@ -5,7 +5,7 @@ use outbox::{Health, Outbox};
 use outbox_tests::{
     Db, Lab, eventually,
     lab::{TASKS, Task},
-    on_every_database, relay,
+    on_every_database, relay, try_relay,
     wait::LONG,
 };
 
@@ -20,6 +20,7 @@ on_every_database! {
     direct: [
         without_the_pooler_mode_statements_get_mixed_up,
         a_listener_through_a_pooler_does_not_listen,
+        a_relay_that_is_not_told_of_its_pooler_does_not_start,
     ]
 }
 
@@ -133,4 +134,17 @@ async fn a_listener_through_a_pooler_does_not_listen(direct: Db) {
         "a LISTEN would stay with a session that others use"
     );
     relay.shutdown().await.expect("stops");
+}
+
+async fn a_relay_that_is_not_told_of_its_pooler_does_not_start(direct: Db) {
+    let db = direct.through_the_pooler();
+    let refused = try_relay!(db, TASKS, Lab::content(); outbox(&Outbox::default()));
+    let error = refused.expect_err("its sessions are the pooler's");
+    assert!(error.is_config(), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("`Outbox::builder().pooler(true)`"),
+        "what to do about it: {error}"
+    );
 }

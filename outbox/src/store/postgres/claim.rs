@@ -7,7 +7,10 @@ use uuid::Uuid;
 
 use super::{
     super::{Claim, Claimed, Probe, Route, TakenOver, row::count, take_over::Plan},
-    Connected, error_added, stored, time,
+    error_added,
+    session::Connected,
+    stored, time,
+    values::{json, micros},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
@@ -40,9 +43,18 @@ LEFT JOIN LATERAL (
 ) AS lease ON true
 ORDER BY route.n"#;
 
+/// What [`claimed`] reads.
+macro_rules! claimed_columns {
+    () => {
+        "RETURNING o.id, o.key, o.payload, o.headers, o.attempts, o.created_at, o.available_at, statement_timestamp()"
+    };
+}
+pub(super) use claimed_columns;
+
 /// The array makes the LIMIT exact: as `IN (SELECT ... LIMIT n)`, the planner may run the subselect
 /// once per outer row, and each run skips what the last one locked.
-const CLAIM: &str = r#"
+const CLAIM: &str = concat!(
+    r#"
 UPDATE "public"."outbox" AS o
 SET state = 'processing', attempts = o.attempts + 1, unsettled = 1, token = $4,
     leased_until = statement_timestamp() + $5 * interval '1 microsecond'
@@ -54,9 +66,9 @@ WHERE o.id = ANY(ARRAY(
         LIMIT $3
         FOR UPDATE SKIP LOCKED))
     AND o.state = 'pending' AND o.unsettled = 0
-RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
-    (extract(epoch FROM o.created_at) * 1000000)::bigint,
-    (extract(epoch FROM statement_timestamp() - o.available_at) * 1000000)::bigint"#;
+"#,
+    claimed_columns!()
+);
 
 const LAPSED: &str = r#"
 SELECT id, attempts, unsettled FROM "public"."outbox"
@@ -66,16 +78,17 @@ ORDER BY leased_until, id
 LIMIT $3
 FOR UPDATE SKIP LOCKED"#;
 
-const TAKE_OVER: &str = r#"
+const TAKE_OVER: &str = concat!(
+    r#"
 UPDATE "public"."outbox" AS o
 SET state = 'processing', attempts = o.attempts + 1, unsettled = taken.unsettled, token = $3,
     leased_until = statement_timestamp() + $4 * interval '1 microsecond'
 FROM unnest($1::uuid[], $2::int[]) AS taken (id, unsettled)
 WHERE o.id = taken.id AND o.unsettled > 0 AND o.state IN ('pending', 'processing')
     AND o.leased_until <= statement_timestamp()
-RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
-    (extract(epoch FROM o.created_at) * 1000000)::bigint,
-    (extract(epoch FROM statement_timestamp() - o.available_at) * 1000000)::bigint"#;
+"#,
+    claimed_columns!()
+);
 
 const GIVE_UP: &str = concat!(
     r#"
@@ -104,15 +117,10 @@ impl Statements {
 pub(super) const NOW: &str = "SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint";
 
 pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
-    let sql = Arc::from(NOW);
-    let query = super::query(&session.outbox, &sql);
-    let mut tx = session.begin().await.doing("asking for the time")?;
-    let row = query
-        .fetch_one(&mut *tx)
-        .await
-        .doing("asking for the time")?;
-    tx.commit().await.doing("asking for the time")?;
-    row.try_get(0).doing("asking for the time")
+    const DOING: &str = "asking for the time";
+    let query = super::query(&session.outbox, &Arc::from(NOW));
+    let row = session.run_for_one(query).await.doing(DOING)?;
+    row.try_get(0).doing(DOING)
 }
 
 pub(super) async fn probe(
@@ -129,9 +137,7 @@ pub(super) async fn probe(
         .bind(versions)
         .bind(cutoff);
 
-    let mut tx = session.begin().await.doing(DOING)?;
-    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
+    let rows = session.run(query).await.doing(DOING)?;
 
     let mut probe = Probe::default();
     for (n, row) in rows.iter().enumerate() {
@@ -156,9 +162,7 @@ pub(super) async fn claim(session: &mut Connected, claim: &Claim) -> Result<Vec<
         .bind(to_micros(claim.lease))
         .bind(claim.cutoff);
 
-    let mut tx = session.begin().await.doing(DOING)?;
-    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
+    let rows = session.run(query).await.doing(DOING)?;
     claimed(&rows, |_| 0).doing(DOING)
 }
 
@@ -250,13 +254,13 @@ pub(super) fn claimed(
             Ok(Claimed {
                 id,
                 key: row.try_get(1)?,
-                payload: row.try_get(2)?,
-                headers: row.try_get(3)?,
+                payload: json(row, 2)?.unwrap_or_default(),
+                headers: json(row, 3)?,
                 attempts: count(row.try_get::<i32, _>(4)?.into()),
                 unsettled_before: unsettled_before(id),
-                created_at: time(row.try_get(5)?),
+                created_at: time(micros(row, 5)?),
                 unreadable: false,
-                late: row.try_get(6)?,
+                late: micros(row, 7)? - micros(row, 6)?,
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;

@@ -4,12 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use sqlx::{
-    PgConnection, PgPool,
+    PgPool,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
 use uuid::Uuid;
 
-use super::super::{Ear, Ears, Heard, Table};
+use super::{
+    super::{Ear, Ears, Heard, Table},
+    Query,
+};
 use crate::{Error, Outbox, error::Doing as _};
 
 /// The channel of a table's wakes: its own, since a notification goes to all who listen. Two tables
@@ -53,19 +56,12 @@ impl Waking {
     }
 }
 
-/// Notifies all who listen to this outbox, when the transaction commits.
-pub(super) async fn notify(
-    outbox: &Outbox,
-    tx: &mut PgConnection,
-    payload: &str,
-) -> Result<(), sqlx::Error> {
+/// Notifies all who listen to this outbox, when its transaction commits.
+pub(super) fn notify(outbox: &Outbox, payload: String) -> Query {
     let notify: Arc<str> = "SELECT pg_notify($1, $2)".into();
     super::query(outbox, &notify)
         .bind(channel(&outbox.settings().table))
-        .bind(payload.to_owned())
-        .execute(tx)
-        .await?;
-    Ok(())
+        .bind(payload)
 }
 
 /// The payload by which a listener recognises its own test.
@@ -135,7 +131,7 @@ async fn marked(session: &mut PgListener) -> Result<Option<String>, sqlx::Error>
 }
 
 /// As PgBouncer does, with the code of a protocol violation.
-fn refuses_settings(error: &sqlx::Error) -> bool {
+pub(super) fn refuses_settings(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| {
         error.code().as_deref() == Some("08P01") && error.message().contains("startup parameter")
     })

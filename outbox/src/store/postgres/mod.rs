@@ -10,10 +10,12 @@ mod publish;
 mod purge;
 mod register;
 mod rights;
+mod session;
 mod settle;
 mod stats;
 #[cfg(feature = "testing")]
 mod testing;
+mod values;
 
 use std::{
     sync::Arc,
@@ -22,20 +24,19 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool, Transaction,
+    AssertSqlSafe, PgPool, Transaction,
     postgres::{PgArguments, PgRow},
 };
-use uuid::Uuid;
 
+use self::session::Connected;
 #[cfg(feature = "testing")]
 pub(super) use self::testing::waiting;
 pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, MigrationScript, MissingRights, Probe, Renewed,
-    Route, Session, Settlement, Store, Table, TakenOver, Version,
-    operate::{Old, Operate, Settled},
+    Ears, Limits, ListenerAddress, MigrationScript, MissingRights, Session, Store, Table, Version,
+    operate::Operate,
 };
-use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
+use crate::{Error, Outbox};
 
 /// Appends a failure to the last nine; its text is an SQL expression.
 macro_rules! error_added {
@@ -160,15 +161,11 @@ impl Store for Postgres {
         Box::pin(rights::missing(self, purges))
     }
 
-    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
+    fn open(&self, limits: Limits) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
         Box::pin(async move {
-            let connection = self
-                .pool
-                .connect_options()
-                .connect()
-                .await
-                .doing("connecting the relay")?;
-            Ok(Box::new(Connected::new(&self.outbox, connection, timeout)) as Box<dyn Session>)
+            let options = self.pool.connect_options();
+            let session = Connected::open(&self.outbox, &options, limits).await?;
+            Ok(Box::new(session) as Box<dyn Session>)
         })
     }
 
@@ -186,160 +183,5 @@ impl Store for Postgres {
     #[cfg(feature = "testing")]
     fn testing(&self) -> &dyn super::testing::Testing {
         self
-    }
-}
-
-/// A connection of a relay's own.
-struct Connected {
-    outbox: Outbox,
-    connection: PgConnection,
-    /// How each transaction begins: it says its isolation itself, and overrides the timeouts that a
-    /// role or a database may set for interactive use. Our statements look at few rows; where a plan looks
-    /// costly all the same, compiling it takes longer than running it. One round trip, since it has no
-    /// parameters.
-    begin: Arc<str>,
-    /// The same, but it waits only shortly for a row's lock: one locked row must not hold up a batch.
-    begin_settle: Arc<str>,
-}
-
-/// The longest wait for the lock of a row that is being settled.
-const SETTLE_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
-
-impl Connected {
-    fn new(outbox: &Outbox, connection: PgConnection, timeout: Duration) -> Self {
-        let begin = |lock_timeout: Duration| -> Arc<str> {
-            let [statement, lock] =
-                [timeout, lock_timeout].map(|timeout| timeout.as_millis().max(1));
-            format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-                 SET LOCAL jit = off; \
-                 SET LOCAL statement_timeout = {statement}; \
-                 SET LOCAL lock_timeout = {lock}; \
-                 SET LOCAL idle_in_transaction_session_timeout = {statement}"
-            )
-            .into()
-        };
-        Self {
-            outbox: outbox.clone(),
-            connection,
-            begin: begin(timeout),
-            begin_settle: begin(SETTLE_LOCK_TIMEOUT.min(timeout / 4)),
-        }
-    }
-
-    async fn begin(&mut self) -> Result<Transaction<'_, sqlx::Postgres>, sqlx::Error> {
-        let begin = Arc::clone(&self.begin);
-        self.connection.begin_with(AssertSqlSafe(begin)).await
-    }
-
-    async fn begin_settle(&mut self) -> Result<Transaction<'_, sqlx::Postgres>, sqlx::Error> {
-        let begin = Arc::clone(&self.begin_settle);
-        self.connection.begin_with(AssertSqlSafe(begin)).await
-    }
-}
-
-impl Session for Connected {
-    fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>> {
-        Box::pin(claim::now(self))
-    }
-
-    fn probe<'a>(
-        &'a mut self,
-        routes: &'a [Route],
-        cutoff: Option<i64>,
-    ) -> BoxFuture<'a, Result<Probe, Error>> {
-        Box::pin(claim::probe(self, routes, cutoff))
-    }
-
-    fn claim<'a>(&'a mut self, claim: &'a Claim) -> BoxFuture<'a, Result<Vec<Claimed>, Error>> {
-        Box::pin(claim::claim(self, claim))
-    }
-
-    fn take_over<'a>(
-        &'a mut self,
-        claim: &'a Claim,
-        retry: &'a Retry,
-        alone: bool,
-    ) -> BoxFuture<'a, Result<TakenOver, Error>> {
-        Box::pin(claim::take_over(self, claim, retry, alone))
-    }
-
-    fn renew<'a>(
-        &'a mut self,
-        leases: &'a [LeaseId],
-        lease: Duration,
-    ) -> BoxFuture<'a, Result<Renewed, Error>> {
-        Box::pin(settle::renew(self, leases, lease))
-    }
-
-    fn settle<'a>(
-        &'a mut self,
-        batch: &'a [Settlement],
-    ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
-        Box::pin(settle::settle(self, batch))
-    }
-
-    fn heartbeat<'a>(
-        &'a mut self,
-        relay: Uuid,
-        routes: &'a [Route],
-        forget: Duration,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(register::heartbeat(self, relay, routes, forget))
-    }
-
-    fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(register::farewell(self, relay))
-    }
-
-    fn take_duty<'a>(
-        &'a mut self,
-        duty: &'static str,
-        relay: Uuid,
-        hold: Duration,
-    ) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(purge::take_duty(self, duty, relay, hold))
-    }
-
-    fn settled_routes(
-        &mut self,
-        settled: Settled,
-    ) -> BoxFuture<'_, Result<Vec<(String, i32)>, Error>> {
-        Box::pin(purge::routes(self, settled))
-    }
-
-    fn count_old<'a>(
-        &'a mut self,
-        old: &'a Old,
-        limit: Option<u64>,
-    ) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(purge::count(self, old, limit))
-    }
-
-    fn purge<'a>(&'a mut self, old: &'a Old, limit: u64) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(purge::purge(self, old, limit))
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            // Whether the other side still listens makes no difference any more.
-            let _ = self.connection.close().await;
-        })
-    }
-
-    fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>> {
-        // There is no watch interval; a listener tells.
-        Box::pin(async { Ok(false) })
-    }
-
-    fn test_listeners(&mut self, test: Uuid) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            const DOING: &str = "testing the listener";
-            let outbox = self.outbox.clone();
-            let mut tx = self.begin().await.doing(DOING)?;
-            let test = listen::test_payload(test);
-            listen::notify(&outbox, &mut tx, &test).await.doing(DOING)?;
-            tx.commit().await.doing(DOING)
-        })
     }
 }

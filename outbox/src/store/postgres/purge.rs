@@ -10,7 +10,8 @@ use super::{
         operate::{Old, Settled, What},
         row::wide,
     },
-    Connected, Query,
+    Query,
+    session::Connected,
 };
 use crate::{Error, Outbox, error::Doing as _, publish::to_micros};
 
@@ -173,9 +174,7 @@ pub(super) async fn routes(
         &outbox,
         &outbox.statements().postgres.purge.of(settled).routes,
     );
-    let mut tx = session.begin().await.doing(DOING)?;
-    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
+    let rows = session.run(query).await.doing(DOING)?;
     let routes = rows
         .iter()
         .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
@@ -195,9 +194,7 @@ pub(super) async fn count(
         What::Notes => &statements.count_notes,
     };
     let query = bound(&outbox, sql, old).bind(limit.map(wide));
-    let mut tx = session.begin().await.doing(DOING)?;
-    let row = query.fetch_one(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
+    let row = session.run_for_one(query).await.doing(DOING)?;
     let counted: i64 = row.try_get(0).doing(DOING)?;
     Ok(counted.unsigned_abs())
 }
@@ -238,8 +235,6 @@ pub(super) async fn take_duty(
         .bind(duty)
         .bind(relay)
         .bind(to_micros(hold));
-    let mut tx = session.begin().await.doing(DOING)?;
-    let taken = query.fetch_optional(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
-    Ok(taken.is_some())
+    let taken = session.run(query).await.doing(DOING)?;
+    Ok(!taken.is_empty())
 }

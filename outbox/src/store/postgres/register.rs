@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::{
     super::{Route, row::routes_json},
-    Connected, Postgres, listen, time,
+    Postgres, listen,
+    session::Connected,
+    time,
 };
 use crate::{Error, Paused, error::Doing as _, publish::to_micros};
 
@@ -68,26 +70,20 @@ pub(super) async fn heartbeat(
     const DOING: &str = "registering the relay";
     let outbox = session.outbox.clone();
     let statements = &outbox.statements().postgres.register;
-    let mut tx = session.begin().await.doing(DOING)?;
     let beat = super::query(&outbox, &statements.heartbeat)
         .bind(relay)
         .bind(routes_json(routes));
-    beat.execute(&mut *tx).await.doing(DOING)?;
-    super::query(&outbox, &statements.forget)
-        .bind(to_micros(forget))
-        .execute(&mut *tx)
-        .await
-        .doing(DOING)?;
-    tx.commit().await.doing(DOING)
+    let forget = super::query(&outbox, &statements.forget).bind(to_micros(forget));
+    session.run_all(vec![beat, forget]).await.doing(DOING)?;
+    Ok(())
 }
 
 pub(super) async fn farewell(session: &mut Connected, relay: Uuid) -> Result<(), Error> {
     const DOING: &str = "unregistering the relay";
     let outbox = session.outbox.clone();
     let query = super::query(&outbox, &outbox.statements().postgres.register.farewell).bind(relay);
-    let mut tx = session.begin().await.doing(DOING)?;
-    query.execute(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)
+    session.run(query).await.doing(DOING)?;
+    Ok(())
 }
 
 pub(super) async fn pause(
@@ -109,9 +105,8 @@ pub(super) async fn resume(store: &Postgres, topic: &str) -> Result<bool, Error>
     let mut tx = store.begin().await.doing(DOING)?;
     let resumed = !query.fetch_all(&mut *tx).await.doing(DOING)?.is_empty();
     if resumed && store.outbox.settings().wake {
-        listen::notify(&store.outbox, &mut tx, "")
-            .await
-            .doing(DOING)?;
+        let notify = listen::notify(&store.outbox, String::new());
+        notify.execute(&mut *tx).await.doing(DOING)?;
     }
     tx.commit().await.doing(DOING)?;
     Ok(resumed)

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sqlx::{PgConnection, Row as _, postgres::PgRow};
+use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::{
     super::{LeaseId, Renewed, Settlement, Verdict},
-    Connected, error_added, stored,
+    Query, error_added,
+    session::Connected,
+    stored,
 };
 use crate::{Error, Outbox, error::Doing as _, publish::to_micros};
 
@@ -41,78 +43,66 @@ WITH held AS MATERIALIZED (
 )
 SELECT held.id, held.token, moved.id IS NOT NULL FROM held LEFT JOIN moved ON moved.id = held.id"#;
 
-/// Locks the rows that are still ours, in one order for everybody, and waits for them.
+/// `$1` and `$2` are the leases' ids and tokens. The ids are looked up by one scan of the primary key; `IS TRUE`
+/// keeps the planner from turning the pairs into a join, for which it may choose to compare each with each.
 macro_rules! settle {
-    ($arrays:literal, $columns:literal, $($change:expr),+ $(,)?) => {
+    ($change:expr) => {
         concat!(
-            "WITH ours AS MATERIALIZED (\n    SELECT o.id",
-            $columns,
-            "\n    FROM unnest($1::uuid[], $2::uuid[]",
-            $arrays,
-            r#")
-    JOIN "public"."outbox" AS o ON o.id = settled.id
-    WHERE o.token = settled.token AND o.state = 'processing'
-    ORDER BY o.id
-    FOR UPDATE OF o
-)
-"#,
-            $($change),+,
+            $change,
             r#"
-    AND o.token = ANY($2::uuid[]) AND o.state = 'processing'
+WHERE o.id = ANY($1::uuid[]) AND ((o.id, o.token) IN (SELECT * FROM unnest($1::uuid[], $2::uuid[]))) IS TRUE
+    AND o.state = 'processing'
+RETURNING o.id"#
+        )
+    };
+    ($change:expr, each has $columns:literal from $arrays:literal) => {
+        concat!(
+            $change,
+            "\nFROM unnest($1::uuid[], $2::uuid[], ",
+            $arrays,
+            ") AS settled (id, token, ",
+            $columns,
+            r#")
+WHERE o.id = settled.id AND o.token = settled.token AND o.state = 'processing'
 RETURNING o.id"#
         )
     };
 }
 
-const DELETE: &str = settle!(
-    ") AS settled (id, token",
-    "",
-    r#"DELETE FROM "public"."outbox" AS o
-WHERE o.id = ANY(ARRAY(SELECT id FROM ours))"#
-);
+const DELETE: &str = settle!(r#"DELETE FROM "public"."outbox" AS o"#);
 
 const KEEP: &str = settle!(
-    ") AS settled (id, token",
-    "",
     r#"UPDATE "public"."outbox" AS o
-SET state = 'delivered', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp()
-WHERE o.id = ANY(ARRAY(SELECT id FROM ours))"#
+SET state = 'delivered', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp()"#
 );
 
 const RETRY: &str = settle!(
-    ", $3::text[], $4::bigint[]) AS settled (id, token, text, delay",
-    ", settled.text, settled.delay",
-    r#"UPDATE "public"."outbox" AS o
+    concat!(
+        r#"UPDATE "public"."outbox" AS o
 SET state = 'pending', unsettled = 0, token = NULL, leased_until = NULL,
-    available_at = statement_timestamp() + ours.delay * interval '1 microsecond',
+    available_at = statement_timestamp() + settled.delay * interval '1 microsecond',
     "#,
-    error_added!("ours.text"),
-    r#"
-FROM ours
-WHERE o.id = ours.id"#
+        error_added!("settled.text")
+    ),
+    each has "text, delay" from "$3::text[], $4::bigint[]"
 );
 
 const DEAD: &str = settle!(
-    ", $3::text[]) AS settled (id, token, text",
-    ", settled.text",
-    r#"UPDATE "public"."outbox" AS o
+    concat!(
+        r#"UPDATE "public"."outbox" AS o
 SET state = 'dead', unsettled = 0, token = NULL, leased_until = NULL, settled_at = statement_timestamp(),
     "#,
-    error_added!("ours.text"),
-    r#"
-FROM ours
-WHERE o.id = ours.id"#
+        error_added!("settled.text")
+    ),
+    each has "text" from "$3::text[]"
 );
 
 /// A row that had been left unsettled before goes back to whoever takes over lapsed leases.
 const GIVE_BACK: &str = settle!(
-    ", $3::int[], $4::int[]) AS settled (id, token, attempts, unsettled",
-    ", settled.attempts, settled.unsettled",
     r#"UPDATE "public"."outbox" AS o
-SET state = 'pending', attempts = ours.attempts, unsettled = ours.unsettled, token = NULL,
-    leased_until = CASE WHEN ours.unsettled > 0 THEN statement_timestamp() END
-FROM ours
-WHERE o.id = ours.id"#
+SET state = 'pending', attempts = settled.attempts, unsettled = settled.unsettled, token = NULL,
+    leased_until = CASE WHEN settled.unsettled > 0 THEN statement_timestamp() END"#,
+    each has "attempts, unsettled" from "$3::int[], $4::int[]"
 );
 
 impl Statements {
@@ -141,9 +131,7 @@ pub(super) async fn renew(
         .bind(tokens)
         .bind(to_micros(lease));
 
-    let mut tx = session.begin().await.doing(DOING)?;
-    let rows = query.fetch_all(&mut *tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
+    let rows = session.run(query).await.doing(DOING)?;
 
     let mut renewed = Renewed::default();
     for row in &rows {
@@ -166,9 +154,8 @@ pub(super) async fn settle(
     for settlement in batch {
         sorted.add(settlement);
     }
-    let mut tx = session.begin_settle().await.doing(DOING)?;
-    let rows = sorted.run(&outbox, &mut tx).await.doing(DOING)?;
-    tx.commit().await.doing(DOING)?;
+    let statements = sorted.statements(&outbox);
+    let rows = session.run_all(statements).await.doing(DOING)?;
     rows.iter()
         .map(|row| row.try_get(0))
         .collect::<Result<_, _>>()
@@ -210,44 +197,35 @@ impl<'a> Sorted<'a> {
         }
     }
 
-    async fn run(self, outbox: &Outbox, tx: &mut PgConnection) -> Result<Vec<PgRow>, sqlx::Error> {
-        let statements = &outbox.statements().postgres.settle;
-        let mut rows = Vec::new();
-        for (sql, (ids, tokens)) in [
-            (&statements.delete, self.delivered),
-            (&statements.keep, self.kept),
-        ] {
+    fn statements(self, outbox: &Outbox) -> Vec<Query> {
+        let sql = &outbox.statements().postgres.settle;
+        let mut statements = Vec::new();
+        for (sql, (ids, tokens)) in [(&sql.delete, self.delivered), (&sql.keep, self.kept)] {
             if !ids.is_empty() {
-                let query = super::query(outbox, sql).bind(ids).bind(tokens);
-                rows.extend(query.fetch_all(&mut *tx).await?);
+                statements.push(super::query(outbox, sql).bind(ids).bind(tokens));
             }
         }
         let (ids, tokens, texts, delays) = self.retry;
         if !ids.is_empty() {
-            let query = super::query(outbox, &statements.retry)
-                .bind(ids)
-                .bind(tokens)
-                .bind(texts)
-                .bind(delays);
-            rows.extend(query.fetch_all(&mut *tx).await?);
+            let retry = super::query(outbox, &sql.retry);
+            statements.push(retry.bind(ids).bind(tokens).bind(texts).bind(delays));
         }
         let (ids, tokens, texts) = self.dead;
         if !ids.is_empty() {
-            let query = super::query(outbox, &statements.dead)
-                .bind(ids)
-                .bind(tokens)
-                .bind(texts);
-            rows.extend(query.fetch_all(&mut *tx).await?);
+            let dead = super::query(outbox, &sql.dead);
+            statements.push(dead.bind(ids).bind(tokens).bind(texts));
         }
         let (ids, tokens, attempts, unsettled) = self.give_back;
         if !ids.is_empty() {
-            let query = super::query(outbox, &statements.give_back)
-                .bind(ids)
-                .bind(tokens)
-                .bind(attempts)
-                .bind(unsettled);
-            rows.extend(query.fetch_all(&mut *tx).await?);
+            let give_back = super::query(outbox, &sql.give_back);
+            statements.push(
+                give_back
+                    .bind(ids)
+                    .bind(tokens)
+                    .bind(attempts)
+                    .bind(unsettled),
+            );
         }
-        Ok(rows)
+        statements
     }
 }

@@ -13,7 +13,7 @@ use super::{
         testing::{Standing, Testing, Waiting},
     },
     Postgres,
-    claim::{claimed, take},
+    claim::{claimed, claimed_columns, take},
 };
 use crate::{Error, MessageState, Outbox, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
@@ -43,15 +43,16 @@ FROM "public"."outbox"
 WHERE id = $1"#;
 
 /// A row that somebody has locked is left to them, as by every claim.
-const CLAIM: &str = r#"
+const CLAIM: &str = concat!(
+    r#"
 UPDATE "public"."outbox" AS o
 SET state = 'processing', attempts = o.attempts + 1, unsettled = 1, token = $2,
     leased_until = statement_timestamp() + $3 * interval '1 microsecond'
 WHERE o.id = ANY(ARRAY(SELECT id FROM "public"."outbox" WHERE id = $1 FOR UPDATE SKIP LOCKED))
     AND o.state = 'pending' AND o.unsettled = 0 AND o.available_at <= statement_timestamp()
-RETURNING o.id, o.key, o.payload::text, o.headers::text, o.attempts,
-    (extract(epoch FROM o.created_at) * 1000000)::bigint,
-    (extract(epoch FROM statement_timestamp() - o.available_at) * 1000000)::bigint"#;
+"#,
+    claimed_columns!()
+);
 
 const LAPSED: &str = r#"
 SELECT id, attempts, unsettled FROM "public"."outbox"

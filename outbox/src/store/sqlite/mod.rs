@@ -29,8 +29,8 @@ pub(super) use self::testing::waiting;
 use self::turn::Turn;
 pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, ListenerAddress, MigrationScript, MissingRights, Probe, Renewed,
-    Route, Session, Settlement, Store, Table, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, MigrationScript, MissingRights, Probe,
+    Renewed, Route, Session, Settlement, Store, Table, TakenOver, Version,
     operate::{Old, Operate, Settled},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
@@ -162,13 +162,13 @@ impl Store for Sqlite {
         Box::pin(async { Ok(None) })
     }
 
-    fn open(&self, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
+    fn open(&self, limits: Limits) -> BoxFuture<'_, Result<Box<dyn Session>, Error>> {
         Box::pin(async move {
             let options = self.pool.connect_options();
             refuse_memory(&options)?;
             let options = SqliteConnectOptions::clone(&options)
                 .create_if_missing(false)
-                .busy_timeout(timeout);
+                .busy_timeout(limits.statement);
             let connection = options.connect().await.doing("connecting the relay")?;
             let session = Connected {
                 outbox: self.outbox.clone(),
