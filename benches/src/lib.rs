@@ -1,5 +1,7 @@
 //! What the benchmarks share: rounds, medians and spreads.
 
+pub mod contest;
+
 use std::{fmt, time::Duration};
 
 /// The durations of one side, one per round.
