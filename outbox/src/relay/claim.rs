@@ -15,6 +15,7 @@ use super::{
     counts::add,
     dispatch,
     health::Doing,
+    marks::Marks,
     round::{Found, Round},
     suspects::Suspects,
 };
@@ -40,6 +41,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         run,
         connection: Connection::new(Arc::clone(&run.setup.store), config.store_timeout),
         round: Round::default(),
+        marks: Marks::new(run.setup.routes.len()),
         probed_at: Instant::now(),
         most: BATCH,
         cutoff: None,
@@ -58,6 +60,8 @@ struct Claimer<'a, S: 'static> {
     run: &'a Arc<Run<S>>,
     connection: Connection,
     round: Round,
+    /// Where looks and claims begin.
+    marks: Marks,
     probed_at: Instant,
     /// The most rows of the next claim: less than a batch after one that took too long.
     most: usize,
@@ -114,6 +118,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                 Err(error) => {
                     self.note(Doing::Claiming, Err(&error));
                     self.round.clear();
+                    self.marks.forget();
                     if error.is_timeout() {
                         // It may have been too much at once; rows that were claimed all the same come
                         // back by their lease.
@@ -221,6 +226,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             {
                 // The others go on.
                 self.round.bench(found);
+                self.marks.forget();
                 self.note(claiming_topic(self.run, found.route()), Err(&error));
             }
             Err(error) => return Err(error),
@@ -256,10 +262,15 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
 
     async fn probe(&mut self) -> Result<Step, Error> {
         let (routes, cutoff) = (&self.run.setup.routes, self.cutoff);
+        if self.whole_due_in().is_zero() {
+            self.marks.forget();
+        }
+        let began = Instant::now();
         let probe = call!(self.connection, "looking for due messages", |session| {
-            session.probe(routes, cutoff)
+            session.probe(routes, self.marks.all(), cutoff)
         })?;
         self.probed_at = Instant::now();
+        self.marks.probed(&probe, self.probed_at - began);
         self.held_back.clear();
         self.pauses(&probe.paused);
         let others_first = self.suspects.round_begins();
@@ -278,6 +289,10 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         } else {
             Step::Again
         })
+    }
+
+    fn whole_due_in(&self) -> Duration {
+        self.marks.whole_due_in(self.run.setup.config.poll_interval)
     }
 
     /// Says which topics an operator has paused or resumed since the last probe.
@@ -311,7 +326,9 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         let rows = call!(self.connection, "claiming messages", |session| session
             .claim(&claim))?;
         let full = rows.len() >= claim.limit as usize;
-        let probe_is_fresh = self.probed_at.elapsed() < self.run.setup.config.poll_interval;
+        self.marks.claimed(route, &rows, full);
+        let probe_is_fresh = self.probed_at.elapsed() < self.run.setup.config.poll_interval
+            && !self.whole_due_in().is_zero();
         if full && self.run.setup.routes.len() == 1 && probe_is_fresh {
             // With a single route there is nobody to be fair to: go on without another probe, which
             // only lapsed leases need.
@@ -363,6 +380,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             limit: u32::try_from(limit).unwrap_or(u32::MAX).max(1),
             token: Uuid::new_v4(),
             lease: self.run.setup.config.lease,
+            mark: self.marks.of(route),
             cutoff: self.cutoff,
         }
     }
@@ -394,7 +412,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
     /// latency.
     async fn idle(&mut self, next: Option<Duration>) {
         let run = self.run;
-        let poll_interval = run.setup.config.poll_interval;
+        let poll_interval = self.whole_due_in().min(run.setup.config.poll_interval);
         let limiters = self.held_back.iter();
         let limiters: Vec<_> = limiters
             .map(|&route| &*run.setup.served[route].limiter)

@@ -17,6 +17,7 @@ mod health;
 mod hush;
 mod limit;
 mod listen;
+mod marks;
 mod renew;
 mod retain;
 mod round;

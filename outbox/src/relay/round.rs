@@ -41,7 +41,7 @@ impl Round {
     /// others' turn. The rest goes in rotation.
     pub(super) fn begin(&mut self, probe: &Probe, others_first: bool) {
         let now = Instant::now();
-        let plays = |route: &&usize| {
+        let plays = |route: &usize| {
             self.benched
                 .get(route)
                 .is_none_or(|(until, _)| *until <= now)
@@ -49,18 +49,17 @@ impl Round {
         let lapsed: Vec<_> = probe
             .lapsed
             .iter()
+            .copied()
             .filter(plays)
-            .map(|&route| Found::Lapsed(route))
+            .map(Found::Lapsed)
             .collect();
         let (before, after): (Vec<_>, Vec<_>) = probe
             .due
             .iter()
+            .map(|(route, _)| *route)
             .filter(plays)
-            .partition(|&&route| route < self.next_route);
-        let due = after
-            .into_iter()
-            .chain(before)
-            .map(|&route| Found::Due(route));
+            .partition(|&route| route < self.next_route);
+        let due = after.into_iter().chain(before).map(Found::Due);
         self.found = if others_first {
             due.chain(lapsed).collect()
         } else {

@@ -87,10 +87,12 @@ pub(crate) trait Session: Send + Sync {
     fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>>;
 
     /// One statement that tells which routes have something to claim, and when the next row is due.
-    /// `cutoff` replaces the database's clock as the time up to which rows count as due.
+    /// `cutoff` replaces the database's clock as the time up to which rows count as due. Of each route, pending
+    /// rows that were due before `marks` need not be looked at.
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
+        marks: &'a [Option<i64>],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>>;
 
@@ -226,6 +228,7 @@ pub(crate) struct Claim {
     pub(crate) token: Uuid,
     pub(crate) lease: Duration,
     /// See [`Session::probe`].
+    pub(crate) mark: Option<i64>,
     pub(crate) cutoff: Option<i64>,
 }
 

@@ -14,8 +14,10 @@ pub(crate) struct Route {
 /// What an idle relay learns from one statement; routes by their position in the question.
 #[derive(Debug, Default)]
 pub(crate) struct Probe {
-    /// Routes with pending rows that are due.
-    pub(crate) due: Vec<usize>,
+    /// The time up to which rows counted as due, in microseconds since 1970.
+    pub(crate) now: i64,
+    /// Routes with pending rows that are due, and since when the first of them is.
+    pub(crate) due: Vec<(usize, i64)>,
     /// Routes with lapsed leases.
     pub(crate) lapsed: Vec<usize>,
     /// Routes of paused topics; nothing is said about their rows.
@@ -25,8 +27,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Adds what the database says of one route: how far away, in microseconds, its first pending
-    /// row and its first lease deadline are; zero or less is now.
+    /// Adds what the database says of one route: when its first pending row is due and its first lease over.
     pub(super) fn add(
         &mut self,
         route: usize,
@@ -38,16 +39,20 @@ impl Probe {
             self.paused.push(route);
             return;
         }
-        for (away, now) in [(pending, &mut self.due), (lease, &mut self.lapsed)] {
-            match away.map(u64::try_from) {
-                None => {}
-                Some(Err(_) | Ok(0)) => now.push(route),
-                Some(Ok(away)) => {
-                    let away = Duration::from_micros(away);
-                    self.next = Some(self.next.map_or(away, |next| next.min(away)));
-                }
-            }
+        match pending {
+            Some(due_at) if due_at <= self.now => self.due.push((route, due_at)),
+            at => self.expect(at),
         }
+        match lease {
+            Some(over_at) if over_at <= self.now => self.lapsed.push(route),
+            at => self.expect(at),
+        }
+    }
+
+    fn expect(&mut self, at: Option<i64>) {
+        let away = at.and_then(|at| u64::try_from(at.saturating_sub(self.now)).ok());
+        let away = away.map(Duration::from_micros);
+        self.next = [self.next, away].into_iter().flatten().min();
     }
 }
 
@@ -65,7 +70,9 @@ pub(crate) struct Claimed {
     pub(crate) created_at: SystemTime,
     /// A text of it is not UTF-8, which SQLite lets through; then key, payload and headers are empty.
     pub(crate) unreadable: bool,
-    /// For how many microseconds it has been due, by the database's clock. The claim order goes by it.
+    /// Since when it is due, in microseconds since 1970. The claim order goes by it.
+    pub(crate) due_at: i64,
+    /// For how many microseconds that is, by the database's clock.
     pub(crate) late: i64,
 }
 

@@ -139,10 +139,11 @@ impl Session for RiggedSession {
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
+        marks: &'a [Option<i64>],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
         let Some(only) = &self.rigged.only else {
-            return self.session.probe(routes, cutoff);
+            return self.session.probe(routes, marks, cutoff);
         };
         // As a lapsed one, whatever it is: `take_over` can do all that there is to do with it.
         let mut probe = Probe::default();

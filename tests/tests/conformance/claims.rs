@@ -1,7 +1,11 @@
 //! Who gets which rows: exactly as many as asked for, in order, and only of the routes served.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
+use outbox::RelayHandle;
 use outbox_tests::{
     Db, Gate, Lab, eventually,
     lab::{ALL, ERRAND, ERRANDS, Errand, TASK, TASKS, Task},
@@ -11,7 +15,8 @@ use outbox_tests::{
 
 use crate::support::{all_delivered, delivered, insert, row};
 
-on_every_database![
+on_every_database! {
+    all: [
     a_burst_after_stale_statistics_is_claimed_exactly,
     relays_share_a_burst_without_overlap,
     the_window_limits_what_a_process_claims,
@@ -24,7 +29,11 @@ on_every_database![
     a_lapsed_lease_is_found_under_load,
     rows_leased_elsewhere_are_left_alone,
     one_message_among_twenty_relays_runs_once,
-];
+    ],
+    postgres: [
+        a_message_of_a_long_transaction_is_not_overlooked_under_load,
+    ]
+}
 
 async fn a_burst_after_stale_statistics_is_claimed_exactly(db: Db) {
     if matches!(db, Db::Postgres(_)) {
@@ -377,4 +386,31 @@ async fn a_lapsed_lease_is_found_under_load(db: Db) {
         waiting > 1_000,
         "it did not wait for the backlog, of which {waiting} are left"
     );
+}
+
+/// SQLite has one writer: nobody publishes while a transaction that has published is open.
+async fn a_message_of_a_long_transaction_is_not_overlooked_under_load(db: Db) {
+    let relay = relay!(db, TASKS, Lab::content(); poll_interval(millis(200))).spawn();
+    let mut long = db.begin().await;
+    let published = Task::named("late").publish(&mut long).await;
+    let late = published.expect("publishes").id;
+    // By the end of it, claims begin long after the time from which the late one is due.
+    let mut others = load(&db, &relay, 0, secs(3)).await;
+    long.commit().await;
+    others = load(&db, &relay, others, secs(1)).await;
+    assert!(db.row(late).await.is_none(), "delivered under load");
+    let counts = relay.shutdown().await.expect("stops");
+    assert_eq!(counts.delivered, others + 1);
+}
+
+/// Publishes one after the other, and waits for each; how many there have been.
+async fn load(db: &Db, relay: &RelayHandle, before: u64, for_so_long: Duration) -> u64 {
+    let (began, mut published) = (Instant::now(), before);
+    while began.elapsed() < for_so_long {
+        db.publish(&Task::named("load")).await;
+        published += 1;
+        let delivered = || async { relay.counts().delivered };
+        eventually(LONG, delivered, |delivered| *delivered >= published).await;
+    }
+    published
 }

@@ -1,6 +1,6 @@
 //! Probe, claim and take-over.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
 use sqlx::{PgConnection, Row as _, postgres::PgRow};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::{
     error_added,
     session::Connected,
     stored, time,
-    values::{json, micros},
+    values::{json, maybe_time_at, time_at},
 };
 use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
@@ -23,17 +23,16 @@ pub(super) struct Statements {
     give_up: Arc<str>,
 }
 
-/// One descent of each index per route. `LEAST` ignores a cutoff that is NULL.
+/// One descent of each index per route. `LEAST` and `GREATEST` ignore what is NULL.
 const PROBE: &str = r#"
-WITH clock AS (SELECT LEAST(statement_timestamp(), timestamptz 'epoch' + $3 * interval '1 microsecond') AS now)
-SELECT
-    (extract(epoch FROM pending.at - clock.now) * 1000000)::bigint,
-    (extract(epoch FROM lease.at - clock.now) * 1000000)::bigint,
+WITH clock AS (SELECT LEAST(statement_timestamp(), timestamptz 'epoch' + $4 * interval '1 microsecond') AS now)
+SELECT clock.now, pending.at, lease.at,
     EXISTS (SELECT FROM "public"."outbox_paused" AS paused WHERE paused.topic = route.topic)
-FROM clock, unnest($1::text[], $2::int[]) WITH ORDINALITY AS route (topic, version, n)
+FROM clock, unnest($1::text[], $2::int[], $3::bigint[]) WITH ORDINALITY AS route (topic, version, mark, n)
 LEFT JOIN LATERAL (
     SELECT available_at AS at FROM "public"."outbox" AS o
     WHERE o.topic = route.topic AND o.version = route.version AND o.state = 'pending' AND o.unsettled = 0
+        AND o.available_at >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + route.mark * interval '1 microsecond')
     ORDER BY available_at LIMIT 1
 ) AS pending ON true
 LEFT JOIN LATERAL (
@@ -62,6 +61,7 @@ WHERE o.id = ANY(ARRAY(
         SELECT id FROM "public"."outbox"
         WHERE topic = $1 AND version = $2 AND state = 'pending' AND unsettled = 0
             AND available_at <= LEAST(statement_timestamp(), timestamptz 'epoch' + $6 * interval '1 microsecond')
+            AND available_at >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + $7 * interval '1 microsecond')
         ORDER BY available_at, id
         LIMIT $3
         FOR UPDATE SKIP LOCKED))
@@ -126,6 +126,7 @@ pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
 pub(super) async fn probe(
     session: &mut Connected,
     routes: &[Route],
+    marks: &[Option<i64>],
     cutoff: Option<i64>,
 ) -> Result<Probe, Error> {
     const DOING: &str = "looking for due messages";
@@ -135,17 +136,23 @@ pub(super) async fn probe(
     let query = super::query(&session.outbox, sql)
         .bind(topics)
         .bind(versions)
+        .bind(marks.to_vec())
         .bind(cutoff);
 
     let rows = session.run(query).await.doing(DOING)?;
 
+    probed(&rows).doing(DOING)
+}
+
+fn probed(rows: &[PgRow]) -> Result<Probe, sqlx::Error> {
     let mut probe = Probe::default();
     for (n, row) in rows.iter().enumerate() {
+        probe.now = time_at(row, 0)?;
         probe.add(
             n,
-            row.try_get(0).doing(DOING)?,
-            row.try_get(1).doing(DOING)?,
-            row.try_get(2).doing(DOING)?,
+            maybe_time_at(row, 1)?,
+            maybe_time_at(row, 2)?,
+            row.try_get(3)?,
         );
     }
     Ok(probe)
@@ -160,7 +167,8 @@ pub(super) async fn claim(session: &mut Connected, claim: &Claim) -> Result<Vec<
         .bind(i64::from(claim.limit))
         .bind(claim.token)
         .bind(to_micros(claim.lease))
-        .bind(claim.cutoff);
+        .bind(claim.cutoff)
+        .bind(claim.mark);
 
     let rows = session.run(query).await.doing(DOING)?;
     claimed(&rows, |_| 0).doing(DOING)
@@ -251,6 +259,7 @@ pub(super) fn claimed(
         .iter()
         .map(|row| {
             let id = row.try_get(0)?;
+            let (due_at, now) = (time_at(row, 6)?, time_at(row, 7)?);
             Ok(Claimed {
                 id,
                 key: row.try_get(1)?,
@@ -258,12 +267,13 @@ pub(super) fn claimed(
                 headers: json(row, 3)?,
                 attempts: count(row.try_get::<i32, _>(4)?.into()),
                 unsettled_before: unsettled_before(id),
-                created_at: time(micros(row, 5)?),
+                created_at: time(time_at(row, 5)?),
                 unreadable: false,
-                late: micros(row, 7)? - micros(row, 6)?,
+                due_at,
+                late: now - due_at,
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
-    claimed.sort_by_key(|row| (Reverse(row.late), row.id));
+    claimed.sort_by_key(|row| (row.due_at, row.id));
     Ok(claimed)
 }

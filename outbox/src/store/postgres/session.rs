@@ -161,9 +161,10 @@ impl Session for Connected {
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
+        marks: &'a [Option<i64>],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
-        Box::pin(claim::probe(self, routes, cutoff))
+        Box::pin(claim::probe(self, routes, marks, cutoff))
     }
 
     fn claim<'a>(&'a mut self, claim: &'a Claim) -> BoxFuture<'a, Result<Vec<Claimed>, Error>> {

@@ -1,6 +1,6 @@
 //! Probe, claim and take-over.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::json;
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
@@ -26,16 +26,16 @@ pub(super) struct Statements {
     give_up: Arc<str>,
 }
 
-/// One descent of each index per route. Distances in milliseconds.
+/// One descent of each index per route. In milliseconds.
 const PROBE: &str = concat!(
     r#"
-SELECT
+SELECT min(clock.now, ifnull(?2, clock.now)),
     (SELECT available_at FROM "main"."outbox" AS o
      WHERE o.topic = route.value->>0 AND o.version = route.value->>1 AND o.state = 'pending' AND o.unsettled = 0
-     ORDER BY available_at LIMIT 1) - min(clock.now, ifnull(?2, clock.now)),
+     ORDER BY available_at LIMIT 1),
     (SELECT leased_until FROM "main"."outbox" AS o
      WHERE o.topic = route.value->>0 AND o.version = route.value->>1 AND o.unsettled > 0
-     ORDER BY leased_until LIMIT 1) - min(clock.now, ifnull(?2, clock.now)),
+     ORDER BY leased_until LIMIT 1),
     EXISTS (SELECT 1 FROM "main"."outbox_paused" AS paused WHERE paused.topic = route.value->>0)
 FROM json_each(?1) AS route, (SELECT "#,
     now!(),
@@ -60,9 +60,8 @@ WHERE id IN (
         ORDER BY available_at, id
         LIMIT ?3)
     AND state = 'pending' AND unsettled = 0
-RETURNING id, key, payload, headers, attempts, created_at, ("#,
-    now!(),
-    " - available_at) * 1000"
+RETURNING id, key, payload, headers, attempts, created_at, available_at, "#,
+    now!()
 );
 
 const LAPSED: &str = concat!(
@@ -90,9 +89,8 @@ WHERE o.id = taken.value->>0 AND o.unsettled > 0 AND o.state IN ('pending', 'pro
     AND o.leased_until <= "#,
     now!(),
     r#"
-RETURNING id, key, payload, headers, attempts, created_at, ("#,
-    now!(),
-    " - available_at) * 1000"
+RETURNING id, key, payload, headers, attempts, created_at, available_at, "#,
+    now!()
 );
 
 const GIVE_UP: &str = concat!(
@@ -158,15 +156,18 @@ pub(super) async fn probe(
         .fetch_all(&mut session.connection)
         .await
         .doing(DOING)?;
+    probed(&rows).doing(DOING)
+}
+
+fn probed(rows: &[SqliteRow]) -> Result<Probe, sqlx::Error> {
     let mut probe = Probe::default();
     for (n, row) in rows.iter().enumerate() {
         let micros = |column: usize| {
-            Ok(row
-                .try_get::<Option<i64>, _>(column)?
-                .map(|away| away.saturating_mul(1_000)))
+            let millis = row.try_get::<Option<i64>, _>(column)?;
+            Ok::<_, sqlx::Error>(millis.map(|millis| millis.saturating_mul(1_000)))
         };
-        let paused = row.try_get(2).doing(DOING)?;
-        probe.add(n, micros(0).doing(DOING)?, micros(1).doing(DOING)?, paused);
+        probe.now = micros(0)?.unwrap_or_default();
+        probe.add(n, micros(1)?, micros(2)?, row.try_get(3)?);
     }
     Ok(probe)
 }
@@ -273,6 +274,7 @@ pub(super) fn claimed(
             let texts = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
             let unreadable = texts.iter().any(Result::is_err);
             let [key, payload, headers] = texts.map(Result::unwrap_or_default);
+            let (due_at, now): (i64, i64) = (row.try_get(6)?, row.try_get(7)?);
             Ok(Claimed {
                 id,
                 key,
@@ -282,10 +284,11 @@ pub(super) fn claimed(
                 unsettled_before: unsettled_before(id),
                 created_at: time(row.try_get(5)?),
                 unreadable,
-                late: row.try_get(6)?,
+                due_at: due_at.saturating_mul(1_000),
+                late: now.saturating_sub(due_at).saturating_mul(1_000),
             })
         })
         .collect::<Result<Vec<_>, sqlx::Error>>()?;
-    claimed.sort_by_key(|row| (Reverse(row.late), row.id));
+    claimed.sort_by_key(|row| (row.due_at, row.id));
     Ok(claimed)
 }

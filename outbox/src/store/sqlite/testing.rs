@@ -57,9 +57,8 @@ SET state = 'processing', attempts = attempts + 1, unsettled = 1, token = ?2, le
 WHERE id = ?1 AND state = 'pending' AND unsettled = 0 AND available_at <= "#,
     now!(),
     r#"
-RETURNING id, key, payload, headers, attempts, created_at, ("#,
-    now!(),
-    " - available_at) * 1000"
+RETURNING id, key, payload, headers, attempts, created_at, available_at, "#,
+    now!()
 );
 
 const LAPSED: &str = concat!(

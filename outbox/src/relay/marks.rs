@@ -1,0 +1,84 @@
+//! Low-water marks: where the rows of a route begin that are worth a look.
+//!
+//! Until a vacuum, and for as long as a snapshot is held anywhere, Postgres keeps the index entries of rows that
+//! were claimed or deleted, and they stand in front of those that are due. A look from the very beginning walks
+//! over all of them; one that begins at a mark does not. What comes to lie behind a mark (a row whose
+//! transaction was open for long, or that another relay gave back) is found by the next look at the whole.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    publish::to_micros,
+    store::{Claimed, Probe},
+};
+
+/// How far a mark stays behind the clock while there is no backlog: for so long a transaction may be open after
+/// it has published, and its message is not late.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// A look at the whole that takes long, since it walks over so much, may take this part of the time.
+const SHARE: u32 = 10;
+
+/// One mark per route, as times of the database's clock in microseconds since 1970; `None` is the very beginning.
+#[derive(Debug)]
+pub(super) struct Marks {
+    of: Vec<Option<i64>>,
+    whole_at: Instant,
+    whole_took: Duration,
+}
+
+impl Marks {
+    pub(super) fn new(routes: usize) -> Self {
+        Self {
+            of: vec![None; routes],
+            whole_at: Instant::now(),
+            whole_took: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn all(&self) -> &[Option<i64>] {
+        &self.of
+    }
+
+    pub(super) fn of(&self, route: usize) -> Option<i64> {
+        self.of[route]
+    }
+
+    /// The next look has to be at the whole.
+    pub(super) fn forget(&mut self) {
+        self.of.fill(None);
+    }
+
+    /// How long until a look at the whole is due again, if there has to be one each interval.
+    pub(super) fn whole_due_in(&self, interval: Duration) -> Duration {
+        let interval = interval.max(self.whole_took * SHARE);
+        interval.saturating_sub(self.whole_at.elapsed())
+    }
+
+    /// What a probe that began at the marks has found.
+    pub(super) fn probed(&mut self, probe: &Probe, took: Duration) {
+        if self.of.iter().all(Option::is_none) {
+            (self.whole_at, self.whole_took) = (Instant::now(), took);
+        }
+        self.of.fill(Some(behind(probe.now)));
+        for (route, due_at) in &probe.due {
+            self.of[*route] = Some(*due_at);
+        }
+        for route in &probe.paused {
+            self.of[*route] = None;
+        }
+    }
+
+    /// What a claim that began at the mark has brought, in the order of due times. If there is more, it goes on
+    /// where that ends.
+    pub(super) fn claimed(&mut self, route: usize, rows: &[Claimed], more: bool) {
+        self.of[route] = rows.last().map(|last| match more {
+            true => last.due_at,
+            false => last.due_at.min(behind(last.due_at + last.late)),
+        });
+    }
+}
+
+fn behind(now: i64) -> i64 {
+    now.saturating_sub(to_micros(MARGIN))
+}
