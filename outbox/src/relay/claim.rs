@@ -396,7 +396,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
 
     /// All relays hear of a message, and one gets it. Those that came too late the last time give the
     /// others a head start: whoever is quick stays quick, and the rest does not crowd the table.
-    async fn woken(&mut self, stop: &CancellationToken) {
+    async fn head_start(&mut self, stop: &CancellationToken) {
         let claimed = self.run.tally.read().claimed;
         let in_vain = self.woken_at.replace(claimed) == Some(claimed);
         if in_vain {
@@ -445,9 +445,14 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
     async fn noticed(&mut self, until: Instant) {
         let stop = self.run.stop.clone();
         let Some(interval) = self.run.setup.store.watch_interval() else {
-            let woken = tokio::time::timeout_at(until.into(), self.run.wake.notified());
-            if woken.await.is_ok() {
-                self.woken(&stop).await;
+            let woken = tokio::time::timeout_at(until.into(), self.run.wake.woken());
+            if let Ok(woken) = woken.await {
+                if woken.look {
+                    self.marks.forget_if_cheap();
+                }
+                if woken.published {
+                    self.head_start(&stop).await;
+                }
             }
             return;
         };

@@ -3,14 +3,21 @@
 //! Polling is the truth: whatever goes wrong here costs at most a poll. A listener that can't be
 //! trusted any more is thrown away, and after each new one the relay looks for itself, since what was
 //! sent in between was heard by nobody.
+//!
+//! Of all relays that listen one is the lookout, which tells publishers whether to wake: at most once in a
+//! [`REST`], after which everybody looks for what was published in silence. So however much is published, few
+//! of the transactions carry a NOTIFY, and a message that comes alone is heard of at once.
 
 use std::{
+    convert::Infallible,
     fmt,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt as _;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -27,6 +34,12 @@ use crate::{
 
 /// How long a listener in the wrong place is left alone: that will not change soon.
 const WRONG_PLACE: Duration = Duration::from_secs(60);
+
+/// After a wake publishers keep silent for so long.
+const REST: Duration = Duration::from_millis(10);
+
+/// The same at most, while somebody's transaction stays open that has published.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// Listens until the relay stops.
 pub(super) async fn run<S: Send + Sync + 'static>(
@@ -123,7 +136,7 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
                 match ear.hear().await? {
                     Heard::Test(heard) if heard == test => return Ok(true),
                     Heard::Lost => return Ok(false),
-                    Heard::Test(_) | Heard::Wake => {}
+                    Heard::Test(_) | Heard::Wake | Heard::Look => {}
                 }
             }
         };
@@ -134,26 +147,75 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
             Err(_) => return Err(Ended::Deaf),
         }
         // What was committed before it listened.
-        self.run.wake.notify_one();
+        self.run.wake.look();
         Ok(ear)
     }
 
-    async fn listen(&self, mut ear: Box<dyn Ear>) -> Ended {
-        let mut beat_at = Instant::now() + self.heartbeat;
+    /// Ends with an error, the lookout's included: whoever can't tell publishers to wake must not keep others
+    /// from it.
+    async fn listen(&self, ear: Box<dyn Ear>) -> Ended {
+        let (chosen, heard) = (Notify::new(), Bell::default());
+        tokio::select! {
+            ended = self.hear(ear, &chosen, &heard) => ended,
+            error = self.look_out(&chosen, &heard) => Ended::Lost(Some(error)),
+        }
+    }
+
+    async fn hear(&self, mut ear: Box<dyn Ear>, chosen: &Notify, heard: &Bell) -> Ended {
+        let mut beat_at = Instant::now();
         loop {
             // However much there is to hear: the server ends a session that is silent itself.
             if beat_at <= Instant::now() {
-                if let Err(error) = self.answered("asking the listener", ear.beat()).await {
-                    return Ended::Lost(Some(error));
+                match self.answered("asking the listener", ear.beat()).await {
+                    Ok(true) => chosen.notify_one(),
+                    Ok(false) => {}
+                    Err(error) => return Ended::Lost(Some(error)),
                 }
                 beat_at = Instant::now() + self.heartbeat;
             }
             match tokio::time::timeout_at(beat_at.into(), ear.hear()).await {
-                Ok(Ok(Heard::Wake)) => self.run.wake.notify_one(),
+                Ok(Ok(Heard::Wake)) => {
+                    heard.ring();
+                    self.run.wake.published();
+                }
+                Ok(Ok(Heard::Look)) => self.run.wake.look(),
                 Ok(Ok(Heard::Test(_))) | Err(_) => {}
                 Ok(Ok(Heard::Lost)) => return Ended::Lost(None),
                 Ok(Err(error)) => return Ended::Lost(Some(error)),
             }
+        }
+    }
+
+    /// Once this relay is the lookout, asks for wakes, one at a time.
+    async fn look_out(&self, chosen: &Notify, heard: &Bell) -> Error {
+        chosen.notified().await;
+        match self.ask_for_wakes(heard).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    async fn ask_for_wakes(&self, heard: &Bell) -> Result<Infallible, Error> {
+        const DOING: &str = "looking out for publishers";
+        let open = self.ears.lookout(3 * self.heartbeat);
+        let mut lookout = self.answered(DOING, open).await?;
+        let mut rest = REST;
+        loop {
+            if self.answered(DOING, lookout.arm()).await? {
+                // What was heard before is found by the look that follows this.
+                heard.silence();
+                while tokio::time::timeout(self.heartbeat, heard.rung())
+                    .await
+                    .is_err()
+                {
+                    self.answered(DOING, lookout.beat()).await?;
+                }
+                self.answered(DOING, lookout.disarm()).await?;
+                rest = REST;
+            } else {
+                rest = (rest * 2).min(LONGEST_REST);
+            }
+            tokio::time::sleep(rest).await;
         }
     }
 
@@ -163,5 +225,23 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
         operation: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         within(self.timeout, doing, operation).await
+    }
+}
+
+/// Rings once for any number of wakes.
+#[derive(Default)]
+struct Bell(Notify);
+
+impl Bell {
+    fn ring(&self) {
+        self.0.notify_one();
+    }
+
+    async fn rung(&self) {
+        self.0.notified().await;
+    }
+
+    fn silence(&self) {
+        let _ = self.0.notified().now_or_never();
     }
 }

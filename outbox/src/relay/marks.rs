@@ -49,6 +49,13 @@ impl Marks {
         self.of.fill(None);
     }
 
+    /// The same, unless looks at the whole have just taken their part of the time.
+    pub(super) fn forget_if_cheap(&mut self) {
+        if self.whole_due_in(Duration::ZERO).is_zero() {
+            self.forget();
+        }
+    }
+
     /// How long until a look at the whole is due again, if there has to be one each interval.
     pub(super) fn whole_due_in(&self, interval: Duration) -> Duration {
         let interval = interval.max(self.whole_took * SHARE);

@@ -25,6 +25,7 @@ mod settle;
 mod suspects;
 #[cfg(feature = "testing")]
 mod testing;
+mod wake;
 mod window;
 
 use std::{
@@ -35,7 +36,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, Semaphore, mpsc},
+    sync::{Semaphore, mpsc},
     task::{JoinError, JoinHandle},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -54,6 +55,7 @@ use self::{
     health::{Running, Vitals},
     hush::Hush,
     limit::Limiter,
+    wake::Wake,
     window::Window,
 };
 use crate::{
@@ -110,7 +112,7 @@ struct Run<S: 'static> {
     outcomes: mpsc::UnboundedSender<Settlement>,
     tally: Arc<Tally>,
     /// Something may have been committed.
-    wake: Notify,
+    wake: Wake,
     /// No more claims; what has not started goes back.
     stop: CancellationToken,
     /// The grace is over: running handlers are dropped.
@@ -207,7 +209,7 @@ impl<S: Send + Sync + 'static> Relay<S> {
             slots: Semaphore::new(self.setup.config.concurrency),
             outcomes,
             tally,
-            wake: Notify::new(),
+            wake: Wake::default(),
             stop,
             kill: CancellationToken::new(),
             deliveries: TaskTracker::new(),

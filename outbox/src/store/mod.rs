@@ -166,17 +166,36 @@ pub(crate) trait Session: Send + Sync {
     fn test_listeners(&mut self, test: Uuid) -> BoxFuture<'_, Result<(), Error>>;
 }
 
-/// Makes listeners.
+/// Makes listeners, and what publishers ask for whether anybody listens.
 pub(crate) trait Ears: Send + Sync {
     /// A new one, on a new connection; none if that connection has no session of its own to listen on.
     /// Once this side is silent for as long as `silence`, the server ends the session by itself.
     fn open(&self, silence: Duration) -> BoxFuture<'_, Result<Option<Box<dyn Ear>>, Error>>;
+
+    /// A connection for the lookout, which ends in the same way.
+    fn lookout(&self, silence: Duration) -> BoxFuture<'_, Result<Box<dyn Lookout>, Error>>;
 }
 
 /// A connection that hears of commits. After an error it is of no more use.
 pub(crate) trait Ear: Send {
     /// Waits for the next thing to hear. Safe to cancel.
     fn hear(&mut self) -> BoxFuture<'_, Result<Heard, Error>>;
+
+    /// Asks whether the other side is still there; true once this relay is the lookout of all that
+    /// listen. It stays the lookout for as long as the connection lives.
+    fn beat(&mut self) -> BoxFuture<'_, Result<bool, Error>>;
+}
+
+/// Tells publishers whether anybody waits to be woken: a NOTIFY in each transaction would make all commits
+/// of the database wait for each other. After an error it is of no more use.
+pub(crate) trait Lookout: Send {
+    /// From now on publishers wake those who listen. Those who published before this were not told, so that it
+    /// waits for them, though not for long, and then everybody is told to look. False if somebody's transaction
+    /// took longer; then nothing has changed.
+    fn arm(&mut self) -> BoxFuture<'_, Result<bool, Error>>;
+
+    /// From now on publishers keep silent.
+    fn disarm(&mut self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Asks whether the other side is still there.
     fn beat(&mut self) -> BoxFuture<'_, Result<(), Error>>;
@@ -189,8 +208,10 @@ pub(crate) trait Ear: Send {
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// Something may have been committed.
+    /// Somebody has published.
     Wake,
+    /// Somebody may have published in silence.
+    Look,
     /// Somebody tests their listener.
     Test(Uuid),
     /// The connection is gone.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     super::{Amended, Amendment, Target},
-    listen::Waking,
+    listen::{Signals, Waking},
 };
 use crate::{Error, MessageState, Outbox, error::Doing as _};
 
@@ -38,12 +38,12 @@ WHERE o.id = $1 AND o.state = 'pending'
 RETURNING o.id"#;
 
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, channel: &str) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, signals: Signals) -> Self {
         Self {
             by_id: render(BY_ID),
             by_dedup_key: render(BY_DEDUP_KEY),
             cancel: render(CANCEL),
-            reschedule: Waking::new(render(RESCHEDULE), channel),
+            reschedule: Waking::new(render(RESCHEDULE), signals),
         }
     }
 }

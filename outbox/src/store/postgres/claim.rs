@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     super::{Claim, Claimed, Probe, Route, TakenOver, row::count, take_over::Plan},
-    error_added,
+    claimed_columns, error_added,
     session::Connected,
     stored, time,
     values::{json, maybe_time_at, time_at},
@@ -41,14 +41,6 @@ LEFT JOIN LATERAL (
     ORDER BY leased_until LIMIT 1
 ) AS lease ON true
 ORDER BY route.n"#;
-
-/// What [`claimed`] reads.
-macro_rules! claimed_columns {
-    () => {
-        "RETURNING o.id, o.key, o.payload, o.headers, o.attempts, o.created_at, o.available_at, statement_timestamp()"
-    };
-}
-pub(super) use claimed_columns;
 
 /// The array makes the LIMIT exact: as `IN (SELECT ... LIMIT n)`, the planner may run the subselect
 /// once per outer row, and each run skips what the last one locked.

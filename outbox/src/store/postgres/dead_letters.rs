@@ -11,7 +11,7 @@ use super::{
         row::{count, wide},
     },
     Postgres, Query,
-    listen::Waking,
+    listen::{Signals, Waking},
     time,
 };
 use crate::{
@@ -191,13 +191,13 @@ LIMIT $4"#
 );
 
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, channel: &str) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, signals: Signals) -> Self {
         Self {
             list: render(LIST),
             inspect: render(INSPECT),
             count: render(COUNT),
-            redrive: Waking::new(render(REDRIVE), channel),
-            redrive_many: Waking::new(render(REDRIVE_MANY), channel),
+            redrive: Waking::new(render(REDRIVE), signals),
+            redrive_many: Waking::new(render(REDRIVE_MANY), signals),
             discard_many: render(DISCARD_MANY),
             sweep: render(SWEEP),
             discarded: render(DISCARDED),

@@ -52,6 +52,14 @@ macro_rules! error_added {
 }
 use error_added;
 
+/// What `claim::claimed` reads.
+macro_rules! claimed_columns {
+    () => {
+        "RETURNING o.id, o.key, o.payload, o.headers, o.attempts, o.created_at, o.available_at, statement_timestamp()"
+    };
+}
+use claimed_columns;
+
 /// The rendered SQL of one outbox.
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -73,13 +81,13 @@ const DEFAULT_SCHEMA: &str = "public";
 impl Statements {
     pub(super) fn new(table: &Table) -> Self {
         let render = |sql: &str| -> Arc<str> { table.render(sql, DEFAULT_SCHEMA).into() };
-        let channel = listen::channel(table);
+        let signals = listen::Signals::of(table);
         Self {
-            publish: publish::Statements::new(render, &channel),
+            publish: publish::Statements::new(render, signals),
             claim: claim::Statements::new(render),
             settle: settle::Statements::new(render),
-            amend: amend::Statements::new(render, &channel),
-            dead_letters: dead_letters::Statements::new(render, &channel),
+            amend: amend::Statements::new(render, signals),
+            dead_letters: dead_letters::Statements::new(render, signals),
             purge: purge::Statements::new(render),
             register: register::Statements::new(render),
             stats: stats::Statements::new(render),
@@ -176,7 +184,7 @@ impl Store for Postgres {
     fn ears(&self, address: &ListenerAddress) -> Result<Arc<dyn Ears>, Error> {
         Ok(Arc::new(listen::Listening {
             options: address.postgres()?,
-            channel: listen::channel(&self.outbox.settings().table),
+            signals: listen::Signals::of(&self.outbox.settings().table),
         }))
     }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     super::insert::{self as chunks, Existing, Writer},
-    listen::Waking,
+    listen::{Signals, Waking},
 };
 use crate::{
     Error, MessageState, Outbox, Published,
@@ -57,10 +57,10 @@ JOIN "public"."outbox" AS o ON o.topic = taken.topic AND o.dedup_key = taken.ded
 const STRICT: &str = r#"LOCK TABLE "public"."outbox" IN ROW EXCLUSIVE MODE"#;
 
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, channel: &str) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, signals: Signals) -> Self {
         Self {
-            one: Waking::new(render(ONE), channel),
-            many: Waking::new(render(MANY), channel),
+            one: Waking::new(render(ONE), signals),
+            many: Waking::new(render(MANY), signals),
             existing: render(EXISTING),
             strict: render(STRICT),
         }

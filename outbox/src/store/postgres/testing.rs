@@ -13,7 +13,8 @@ use super::{
         testing::{Standing, Testing, Waiting},
     },
     Postgres,
-    claim::{claimed, claimed_columns, take},
+    claim::{claimed, take},
+    claimed_columns,
 };
 use crate::{Error, MessageState, Outbox, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
