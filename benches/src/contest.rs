@@ -31,6 +31,10 @@ pub enum Work {
     Bulk(u64),
     /// Commit so many messages one by one, and take the time to their handlers.
     Latency(u64),
+    /// Deliver whatever comes, for so many seconds.
+    Serve(u64),
+    /// The same, for messages that never come.
+    Idle(u64),
 }
 
 impl Job {
@@ -53,6 +57,8 @@ impl Job {
             "publish" => Work::Publish(number()?, usize::try_from(number()?)?),
             "bulk" => Work::Bulk(number()?),
             "latency" => Work::Latency(number()?),
+            "serve" => Work::Serve(number()?),
+            "idle" => Work::Idle(number()?),
             job => return Err(format!("there is no job `{job}`").into()),
         };
         Ok(Self { url, work })

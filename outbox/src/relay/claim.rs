@@ -18,6 +18,7 @@ use super::{
     marks::Marks,
     round::{Found, Round},
     suspects::Suspects,
+    wake::Woken,
 };
 use crate::{
     Error,
@@ -30,6 +31,12 @@ const BATCH: usize = 500;
 /// While several routes are due they share the free room, but none gets less than this: a claim has
 /// to be worth its round trip.
 const SHARE: usize = 16;
+
+/// Where claims follow each other faster than this, a relay that has claimed all there was looks again after a
+/// rest: each claim costs the database a transaction, and one that takes a few rows more costs hardly more. Nor
+/// has it to be woken meanwhile.
+const BUSY: Duration = Duration::from_millis(15);
+const REST: Duration = Duration::from_millis(4);
 
 /// The longest head start that a relay gives the others.
 const HEAD_START: Duration = Duration::from_millis(50);
@@ -48,6 +55,9 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         suspects: Suspects::new(config.lease),
         backoff: Backoff::default(),
         woken_at: None,
+        claimed_at: None,
+        busy: false,
+        rests_until: None,
         paused: Vec::new(),
         held_back: Vec::new(),
     };
@@ -71,6 +81,10 @@ struct Claimer<'a, S: 'static> {
     backoff: Backoff,
     /// How many rows it had claimed when it was woken last.
     woken_at: Option<u64>,
+    /// When it claimed last, and whether that was just after the claim before.
+    claimed_at: Option<Instant>,
+    busy: bool,
+    rests_until: Option<Instant>,
     /// The routes of paused topics, as the last probe told.
     paused: Vec<usize>,
     /// Routes with rows that their handlers' limits have kept this relay from claiming.
@@ -92,6 +106,12 @@ enum Step {
 impl<S: Send + Sync + 'static> Claimer<'_, S> {
     async fn serve(&mut self) -> Result<(), Error> {
         while !self.run.stop.is_cancelled() {
+            if self.round.is_over()
+                && let Some(until) = self.rests_until.take()
+            {
+                let rest = tokio::time::sleep_until(until.into());
+                let _ = self.run.stop.run_until_cancelled(rest).await;
+            }
             let step = if self.has_room() {
                 self.step().await
             } else {
@@ -334,7 +354,11 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             // only lapsed leases need.
             self.round.again(Found::Due(route));
         }
-        Ok(self.start(route, rows, &claim, sent))
+        let claimed = self.start(route, rows, &claim, sent);
+        if self.busy && !full && self.run.mode == Mode::Serve {
+            self.rests_until = Some(Instant::now() + REST);
+        }
+        Ok(claimed)
     }
 
     async fn take_over(&mut self, route: usize, allowance: usize) -> Result<usize, Error> {
@@ -385,9 +409,17 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         }
     }
 
-    fn start(&self, route: usize, rows: Vec<Claimed>, claim: &Claim, sent: Instant) -> usize {
+    fn just_claimed(&self) -> bool {
+        self.claimed_at.is_some_and(|at| at.elapsed() < BUSY)
+    }
+
+    fn start(&mut self, route: usize, rows: Vec<Claimed>, claim: &Claim, sent: Instant) -> usize {
         let claimed = rows.len();
         add(&self.run.tally.claimed, claimed);
+        if claimed > 0 {
+            self.busy = self.just_claimed();
+            self.claimed_at = Some(Instant::now());
+        }
         for row in rows {
             dispatch::spawn(self.run, route, row, claim.token, sent);
         }
@@ -445,12 +477,14 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
     async fn noticed(&mut self, until: Instant) {
         let stop = self.run.stop.clone();
         let Some(interval) = self.run.setup.store.watch_interval() else {
+            let until = match self.run.setup.ears {
+                Some(_) if self.busy && self.just_claimed() => until.min(Instant::now() + REST),
+                _ => until,
+            };
             let woken = tokio::time::timeout_at(until.into(), self.run.wake.woken());
             if let Ok(woken) = woken.await {
-                if woken.look {
-                    self.marks.forget_if_cheap();
-                }
-                if woken.published {
+                self.marks.forget_if_cheap();
+                if woken == Woken::Published {
                     self.head_start(&stop).await;
                 }
             }

@@ -38,8 +38,12 @@ const WRONG_PLACE: Duration = Duration::from_secs(60);
 /// After a wake publishers keep silent for so long.
 const REST: Duration = Duration::from_millis(10);
 
-/// The same at most, while somebody's transaction stays open that has published.
+/// The same at most, while so much is published that the wake comes at once, or while somebody's transaction
+/// stays open that has published.
 const LONGEST_REST: Duration = Duration::from_millis(100);
+
+/// A wake that takes longer than this does not come at once.
+const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// Listens until the relay stops.
 pub(super) async fn run<S: Send + Sync + 'static>(
@@ -201,20 +205,31 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
         let mut lookout = self.answered(DOING, open).await?;
         let mut rest = REST;
         loop {
-            if self.answered(DOING, lookout.arm()).await? {
-                // What was heard before is found by the look that follows this.
+            let busy = if self.answered(DOING, lookout.arm()).await? {
                 heard.silence();
-                while tokio::time::timeout(self.heartbeat, heard.rung())
-                    .await
-                    .is_err()
-                {
-                    self.answered(DOING, lookout.beat()).await?;
+                // Publishers who were not asked have committed. If the next one comes at once, everybody looks
+                // for its sake.
+                self.run.wake.look();
+                let at_once = tokio::time::timeout(AT_ONCE, heard.rung()).await.is_ok();
+                if !at_once {
+                    self.answered(DOING, lookout.call()).await?;
+                    while tokio::time::timeout(self.heartbeat, heard.rung())
+                        .await
+                        .is_err()
+                    {
+                        self.answered(DOING, lookout.beat()).await?;
+                    }
                 }
                 self.answered(DOING, lookout.disarm()).await?;
-                rest = REST;
+                at_once
             } else {
-                rest = (rest * 2).min(LONGEST_REST);
-            }
+                self.answered(DOING, lookout.call()).await?;
+                true
+            };
+            rest = match busy {
+                true => (rest * 2).min(LONGEST_REST),
+                false => REST,
+            };
             tokio::time::sleep(rest).await;
         }
     }

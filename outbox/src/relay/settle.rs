@@ -26,6 +26,10 @@ use crate::{
 /// The knee of the batch size.
 const BATCH: usize = 500;
 
+/// Settles that follow each other begin so far apart, since each costs the database a transaction; unless a
+/// batch is full, or the claims wait for room.
+const REST: Duration = Duration::from_millis(2);
+
 /// The longest wait for the lock of a row: one that is locked must not hold up a batch.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -61,6 +65,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(
         stuck: Vec::new(),
         backoff: Backoff::default(),
         refusals: Hush::default(),
+        next_at: Instant::now(),
     };
     // When nobody waits for a settle any more, one that is under way is dropped with its connection.
     let _ = done.run_until_cancelled(settler.settle()).await;
@@ -76,21 +81,22 @@ struct Settler<'a, S: 'static> {
     stuck: Vec<(Instant, Settlement)>,
     backoff: Backoff,
     refusals: Hush,
+    /// When the next batch may begin.
+    next_at: Instant,
 }
 
 impl<S: Send + Sync + 'static> Settler<'_, S> {
     async fn settle(&mut self) {
         loop {
             self.wait().await;
+            self.rest().await;
             let now = Instant::now();
             // A row that was stuck is tried alone: it must not spoil a batch again.
             for settlement in self.due(now) {
                 self.settle_batch(self.still_held(vec![settlement], now))
                     .await;
             }
-            while let Ok(settlement) = self.outcomes.try_recv() {
-                self.queue.push_back(settlement);
-            }
+            self.gather();
             let batch = self.batch();
             let batch = self.still_held(batch, now);
             self.settle_batch(batch).await;
@@ -112,6 +118,20 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
         tokio::select! {
             Some(settlement) = self.outcomes.recv() => self.queue.push_back(settlement),
             () = again => {}
+        }
+    }
+
+    async fn rest(&mut self) {
+        self.gather();
+        if self.queue.len() < BATCH && self.run.window.half_free() {
+            tokio::time::sleep_until(self.next_at.into()).await;
+        }
+        self.next_at = Instant::now() + REST;
+    }
+
+    fn gather(&mut self) {
+        while let Ok(settlement) = self.outcomes.try_recv() {
+            self.queue.push_back(settlement);
         }
     }
 

@@ -8,16 +8,15 @@ use tokio::sync::Notify;
 pub(super) struct Wake {
     told: Notify,
     published: AtomicBool,
-    look: AtomicBool,
 }
 
-/// Why a claimer was woken; it may be for both reasons.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Woken {
-    /// Somebody has published, and told everybody who listens.
-    pub(super) published: bool,
-    /// Something may have been committed that nobody was told of.
-    pub(super) look: bool,
+/// Why a claimer was woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// Somebody has published, and has told everybody who listens.
+    Published,
+    /// Something may have been published in silence.
+    Look,
 }
 
 impl Wake {
@@ -27,16 +26,15 @@ impl Wake {
     }
 
     pub(super) fn look(&self) {
-        self.look.store(true, Ordering::Release);
         self.told.notify_one();
     }
 
     /// Waits for either. Safe to cancel.
     pub(super) async fn woken(&self) -> Woken {
         self.told.notified().await;
-        Woken {
-            published: self.published.swap(false, Ordering::AcqRel),
-            look: self.look.swap(false, Ordering::AcqRel),
+        match self.published.swap(false, Ordering::AcqRel) {
+            true => Woken::Published,
+            false => Woken::Look,
         }
     }
 }

@@ -189,10 +189,12 @@ pub(crate) trait Ear: Send {
 /// Tells publishers whether anybody waits to be woken: a NOTIFY in each transaction would make all commits
 /// of the database wait for each other. After an error it is of no more use.
 pub(crate) trait Lookout: Send {
-    /// From now on publishers wake those who listen. Those who published before this were not told, so that it
-    /// waits for them, though not for long, and then everybody is told to look. False if somebody's transaction
-    /// took longer; then nothing has changed.
+    /// From now on publishers wake those who listen. It waits, though not for long, for the transactions of those
+    /// who have published in silence: once it is true, they have ended. False if one of them takes longer.
     fn arm(&mut self) -> BoxFuture<'_, Result<bool, Error>>;
+
+    /// Tells everybody to look for what was published in silence.
+    fn call(&mut self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// From now on publishers keep silent.
     fn disarm(&mut self) -> BoxFuture<'_, Result<(), Error>>;

@@ -41,4 +41,5 @@ mod tracing_spans;
 mod transactions;
 mod upgrades;
 mod volume;
+mod wakes;
 mod windows;

@@ -83,7 +83,9 @@ pub(crate) async fn run(job: &Job) -> Result<Value, Box<dyn Error>> {
             bulk(&pool, "outbox", transactions * BATCH).await?;
             Ok(watch.stop(transactions * BATCH))
         }
-        Work::Latency(_) => Ok(json!({"unsupported": "nobody listens by hand"})),
+        Work::Latency(_) | Work::Serve(_) | Work::Idle(_) => {
+            Ok(json!({"unsupported": "nobody listens by hand"}))
+        }
     }
 }
 

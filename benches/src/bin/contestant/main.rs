@@ -18,6 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "by-hand" => by_hand::run(&job).await?,
         "outbox" => outbox::run(&job, outbox::Settings::BEST).await?,
         "outbox-default" => outbox::run(&job, outbox::Settings::DEFAULT).await?,
+        "outbox-silent" => outbox::run(&job, outbox::Settings::SILENT).await?,
         name => return Err(format!("there is no contestant `{name}`").into()),
     };
     println!("{done}");

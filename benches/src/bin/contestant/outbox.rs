@@ -7,10 +7,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use outbox::{Relay, State};
+use outbox::{Outbox, Relay, State};
 use outbox_benches::contest::{Job, Stopwatch, Work};
 use serde_json::{Value, json};
 use sqlx::{PgPool, PgTransaction, postgres::PgPoolOptions};
@@ -45,6 +45,15 @@ impl OrderPlaced {
 static COUNTED: outbox::Router<Arc<AtomicU64>> = outbox::router![count];
 static TOLD: outbox::Router<mpsc::UnboundedSender<Instant>> = outbox::router![tell];
 
+#[outbox::message(topic = "orders.never")]
+#[derive(Debug, Clone)]
+struct OrderNever;
+
+static NEVER: outbox::Router<()> = outbox::router![never];
+
+#[outbox::handler]
+async fn never(_order: OrderNever) {}
+
 #[outbox::handler]
 async fn count(_order: OrderPlaced, State(handled): State<Arc<AtomicU64>>) {
     handled.fetch_add(1, Ordering::Relaxed);
@@ -55,19 +64,33 @@ async fn tell(_order: OrderPlaced, State(starts): State<mpsc::UnboundedSender<In
     let _ = starts.send(Instant::now());
 }
 
-/// How the relay is built.
+/// How the relay and the outbox are built.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     window: Option<usize>,
+    wake: bool,
 }
 
 impl Settings {
     /// What a user gets without asking.
-    pub(crate) const DEFAULT: Self = Self { window: None };
-    /// What this work is done best with.
+    pub(crate) const DEFAULT: Self = Self {
+        window: None,
+        wake: true,
+    };
+    /// What a drain is done best with.
     pub(crate) const BEST: Self = Self {
         window: Some(2_000),
+        ..Self::DEFAULT
     };
+    /// Nobody is woken.
+    pub(crate) const SILENT: Self = Self {
+        wake: false,
+        ..Self::DEFAULT
+    };
+
+    fn outbox(self) -> Result<Outbox, outbox::Error> {
+        Outbox::builder().wake(self.wake).build()
+    }
 }
 
 pub(crate) async fn run(job: &Job, settings: Settings) -> Result<Value, Box<dyn Error>> {
@@ -85,8 +108,9 @@ pub(crate) async fn run(job: &Job, settings: Settings) -> Result<Value, Box<dyn 
         }
         Work::Drain(messages) => drain(job, settings, messages).await,
         Work::Publish(seconds, producers) => {
+            let outbox = &settings.outbox()?;
             orders::publish(&job.url, seconds, producers, async |tx, order| {
-                OrderPlaced::new(order).publish(tx).await?;
+                outbox.publish(&OrderPlaced::new(order), tx).await?;
                 Ok(())
             })
             .await
@@ -98,6 +122,16 @@ pub(crate) async fn run(job: &Job, settings: Settings) -> Result<Value, Box<dyn 
             Ok(watch.stop(transactions * BATCH))
         }
         Work::Latency(messages) => latency(job, messages).await,
+        Work::Serve(seconds) => {
+            let pool = orders::one_connection(&job.url).await?;
+            let relay = Relay::builder(&pool, &COUNTED).state(Arc::default());
+            serve(relay.listener(&*job.url).build().await?, seconds).await
+        }
+        Work::Idle(seconds) => {
+            let pool = orders::one_connection(&job.url).await?;
+            let relay = Relay::builder(&pool, &NEVER).listener(&*job.url);
+            serve(relay.build().await?, seconds).await
+        }
     }
 }
 
@@ -129,6 +163,16 @@ async fn drain(job: &Job, settings: Settings, messages: u64) -> Result<Value, Bo
         return Err(format!("{handled} of {messages} messages were handled: {counts:?}").into());
     }
     Ok(done)
+}
+
+async fn serve<S: Send + Sync + 'static>(
+    relay: Relay<S>,
+    seconds: u64,
+) -> Result<Value, Box<dyn Error>> {
+    let watch = Stopwatch::start();
+    let end = tokio::time::sleep(Duration::from_secs(seconds));
+    let counts = relay.run_until(end).await?;
+    Ok(watch.stop(counts.delivered))
 }
 
 async fn latency(job: &Job, messages: u64) -> Result<Value, Box<dyn Error>> {

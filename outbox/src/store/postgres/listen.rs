@@ -263,17 +263,19 @@ impl LookingOut {
 impl Lookout for LookingOut {
     fn arm(&mut self) -> BoxFuture<'_, Result<bool, Error>> {
         Box::pin(async move {
-            let look = format!("pg_notify('{}', '{LOOK}')", self.signals.channel());
-            let arm = format!("SELECT pg_advisory_lock({}), {look}", self.signals.armed());
+            let arm = format!("SELECT pg_advisory_lock({})", self.signals.armed());
             match self.run(arm).await {
                 Ok(()) => Ok(true),
-                Err(error) if is_retryable(&error) => {
-                    let look = self.run(format!("SELECT {look}")).await;
-                    look.doing(LOOKING_OUT)?;
-                    Ok(false)
-                }
+                Err(error) if is_retryable(&error) => Ok(false),
                 Err(error) => Err(error).doing(LOOKING_OUT),
             }
+        })
+    }
+
+    fn call(&mut self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let call = format!("SELECT pg_notify('{}', '{LOOK}')", self.signals.channel());
+            self.run(call).await.doing(LOOKING_OUT)
         })
     }
 

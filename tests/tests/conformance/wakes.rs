@@ -1,0 +1,160 @@
+//! Publishers wake relays only while one waits: a NOTIFY in each transaction would make all commits of the
+//! database wait for each other. The relays here poll so rarely that what is delivered in time was not polled.
+
+use std::time::{Duration, Instant};
+
+use outbox_tests::{
+    Db, Lab, eventually,
+    lab::{TASKS, Task},
+    on_every_database, relay,
+    wait::{LONG, millis, secs},
+    worker::{Settings, Workers},
+};
+use sqlx::postgres::PgListener;
+
+use crate::support::delivered;
+
+on_every_database! {
+    all: [],
+    postgres: [
+        nobody_is_woken_where_nobody_waits,
+        a_burst_carries_few_wakes,
+        what_was_published_in_silence_is_looked_for,
+        a_lookout_has_a_successor,
+        a_lookout_that_stands_still_lets_publishers_go,
+    ]
+}
+
+const HARDLY_EVER: Duration = secs(600);
+
+/// The lookouts that have asked to be woken.
+const ARMED: &str = "SELECT count(*) FROM pg_locks \
+    WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND classid = x'6f757462'::int \
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+async fn armed(db: &Db) {
+    eventually(LONG, || db.scalar(ARMED), |armed| *armed == 1).await;
+}
+
+/// Hears what relays hear.
+struct Overheard(PgListener);
+
+impl Overheard {
+    async fn of(db: &Db) -> Self {
+        let Db::Postgres(inner) = db else {
+            unreachable!("these tests are for Postgres")
+        };
+        // The lookout's lock and the channel are of one number.
+        let channel: String = sqlx::query_scalar(
+            "SELECT 'outbox_' || lpad(to_hex(objid::bigint), 8, '0') FROM pg_locks \
+             WHERE locktype = 'advisory' AND classid = x'6f757462'::int AND granted \
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+        )
+        .fetch_one(&inner.pool)
+        .await
+        .expect("somebody waits");
+        let mut listener = PgListener::connect(&db.url()).await.expect("connects");
+        listener.listen(&channel).await.expect("listens");
+        Self(listener)
+    }
+
+    /// How many wakes there have been since the last time.
+    async fn wakes(&mut self) -> usize {
+        let mut wakes = 0;
+        // What was sent before has arrived when this is answered.
+        sqlx::query("SELECT 1")
+            .execute(&mut self.0)
+            .await
+            .expect("answers");
+        while let Some(heard) = self.0.next_buffered() {
+            wakes += usize::from(heard.payload().is_empty());
+        }
+        wakes
+    }
+}
+
+async fn nobody_is_woken_where_nobody_waits(db: Db) {
+    let lab = Lab::content();
+    let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
+    armed(&db).await;
+    let mut overheard = Overheard::of(&db).await;
+    let id = db.publish(&Task::named("awaited")).await.id;
+    delivered(&db, id).await;
+    assert!(overheard.wakes().await >= 1);
+
+    relay.shutdown().await.expect("stops");
+    eventually(LONG, || db.scalar(ARMED), |armed| *armed == 0).await;
+    overheard.wakes().await;
+    for n in 0..20 {
+        db.publish(&Task::named(&format!("unawaited {n}"))).await;
+    }
+    assert_eq!(overheard.wakes().await, 0);
+}
+
+async fn a_burst_carries_few_wakes(db: Db) {
+    let lab = Lab::content();
+    let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
+    armed(&db).await;
+    let mut overheard = Overheard::of(&db).await;
+    let began = Instant::now();
+    for n in 0..300 {
+        db.publish(&Task::named(&format!("one of many {n}"))).await;
+    }
+    let wakes = overheard.wakes().await;
+    // A wake is followed by 10 ms of silence; until publishers are told of that, some may follow it.
+    let most = began.elapsed().as_millis() as usize / 10 * 3 + 3;
+    assert!(wakes <= most, "{wakes} wakes in {:?}", began.elapsed());
+    crate::support::all_delivered(&db).await;
+    relay.shutdown().await.expect("stops");
+}
+
+async fn what_was_published_in_silence_is_looked_for(db: Db) {
+    let mut silent = db.begin().await;
+    let published = Task::named("in silence").publish(&mut silent).await;
+    let id = published.expect("publishes").id;
+    let lab = Lab::content();
+    let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
+    // It is heard of while the silent one is still open, which is not to be waited for.
+    let other = db.publish(&Task::named("heard of")).await.id;
+    delivered(&db, other).await;
+    tokio::time::sleep(millis(1_500)).await;
+    silent.commit().await;
+    delivered(&db, id).await;
+    relay.shutdown().await.expect("stops");
+}
+
+async fn a_lookout_has_a_successor(db: Db) {
+    let first = relay!(db, TASKS, Lab::content(); poll_interval(HARDLY_EVER), lease(secs(1)), listener(db.url()));
+    let first = first.spawn();
+    armed(&db).await;
+    let second = relay!(db, TASKS, Lab::content(); poll_interval(HARDLY_EVER), lease(secs(1)), listener(db.url()));
+    let second = second.spawn();
+    let id = db.publish(&Task::named("with two")).await.id;
+    delivered(&db, id).await;
+    first.shutdown().await.expect("stops");
+    armed(&db).await;
+    let id = db.publish(&Task::named("with the second")).await.id;
+    delivered(&db, id).await;
+    second.shutdown().await.expect("stops");
+}
+
+async fn a_lookout_that_stands_still_lets_publishers_go(db: Db) {
+    let workers = Workers::new(env!("CARGO_BIN_EXE_worker"), &db);
+    let worker = workers.relay(&Settings {
+        listener: true,
+        lease: secs(3),
+        poll_interval: HARDLY_EVER,
+        ..Settings::default()
+    });
+    armed(&db).await;
+    let mut overheard = Overheard::of(&db).await;
+    worker.pause();
+    // Three heartbeats of a second each, after which the server ends its sessions.
+    eventually(LONG, || db.scalar(ARMED), |armed| *armed == 0).await;
+    overheard.wakes().await;
+    let id = db.publish(&Task::named("meanwhile")).await.id;
+    assert_eq!(overheard.wakes().await, 0, "nobody waits for it");
+    worker.resume();
+    delivered(&db, id).await;
+    armed(&db).await;
+}
