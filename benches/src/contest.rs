@@ -89,6 +89,7 @@ impl Stopwatch {
             "messages": messages,
             "seconds": self.began.elapsed().as_secs_f64(),
             "cpu_seconds": (cpu_time("self") - self.cpu).as_secs_f64(),
+            "peak_memory_mib": peak_memory(),
         })
     }
 }
@@ -107,4 +108,13 @@ pub fn cpu_time(process: &str) -> Duration {
         .filter_map(|ticks| ticks.parse::<u64>().ok())
         .sum();
     Duration::from_millis(ticks * 10)
+}
+
+/// The most memory that this process has had, in MiB.
+#[must_use]
+pub fn peak_memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) / 1_024.0
 }

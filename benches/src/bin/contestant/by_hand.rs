@@ -47,7 +47,16 @@ const CLAIMED: i64 = 500;
 
 const TOPIC: &str = "orders.placed";
 
-pub(crate) async fn run(job: &Job) -> Result<Value, Box<dyn Error>> {
+/// What a transaction carries beside its order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Message {
+    None,
+    Silent,
+    /// With a NOTIFY.
+    Notifying,
+}
+
+pub(crate) async fn run(job: &Job, message: Message) -> Result<Value, Box<dyn Error>> {
     match job.work {
         Work::Setup => {
             let pool = PgPool::connect(&job.url).await?;
@@ -67,6 +76,15 @@ pub(crate) async fn run(job: &Job) -> Result<Value, Box<dyn Error>> {
         Work::Drain(messages) => drain(job, messages).await,
         Work::Publish(seconds, producers) => {
             orders::publish(&job.url, seconds, producers, async |tx, order| {
+                match message {
+                    Message::None => return Ok(()),
+                    Message::Silent => {}
+                    Message::Notifying => {
+                        sqlx::query("SELECT pg_notify('by_hand', '')")
+                            .execute(&mut **tx)
+                            .await?;
+                    }
+                }
                 sqlx::query("INSERT INTO outbox (id, topic, payload) VALUES ($1, $2, $3::json)")
                     .bind(Uuid::now_v7())
                     .bind(TOPIC)

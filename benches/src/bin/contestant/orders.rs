@@ -73,7 +73,7 @@ where
         .await?
         .iter()
         .sum();
-    Ok(json!({"messages": transactions, "seconds": began.elapsed().as_secs_f64()}))
+    Ok(json!({"transactions": transactions, "seconds": began.elapsed().as_secs_f64()}))
 }
 
 /// Commits orders one by one, with a pause before each, and takes the time from just before each COMMIT to the
