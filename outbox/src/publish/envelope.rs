@@ -23,6 +23,8 @@ pub(crate) struct Envelope {
     pub(crate) headers: Option<String>,
     pub(crate) due: Due,
     pub(crate) dedup_key: Option<String>,
+    /// There can be no other row like it: its id was made just now, and it has no dedup key.
+    pub(crate) fresh: bool,
 }
 
 /// When a message may be delivered. The database's clock decides what "now" is.
@@ -122,6 +124,7 @@ impl Envelope {
             .transpose()
             .map_err(|source| Error::new(Kind::Serialize { topic, source }))?;
         Ok(Self {
+            fresh: addressed.id.is_none() && addressed.dedup_key.is_none(),
             id: addressed.id.unwrap_or_else(Uuid::now_v7),
             topic,
             version,

@@ -58,6 +58,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         claimed_at: None,
         busy: false,
         rests_until: None,
+        unprobed: false,
         paused: Vec::new(),
         held_back: Vec::new(),
     };
@@ -85,6 +86,8 @@ struct Claimer<'a, S: 'static> {
     claimed_at: Option<Instant>,
     busy: bool,
     rests_until: Option<Instant>,
+    /// The round began without a probe: if it brings nothing, a probe has to tell when the next row is due.
+    unprobed: bool,
     /// The routes of paused topics, as the last probe told.
     paused: Vec<usize>,
     /// Routes with rows that their handlers' limits have kept this relay from claiming.
@@ -218,6 +221,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             self.round.clear();
         }
         let Some(found) = self.round.next() else {
+            self.unprobed = false;
             return self.probe().await;
         };
         let allowance = self.allowance(found.route());
@@ -261,7 +265,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         }
         // A probe that finds rows which no claim gets (somebody has them locked) must not become a
         // busy loop.
-        if self.round.is_fruitless() {
+        if self.round.is_fruitless() && !std::mem::take(&mut self.unprobed) {
             Step::Idle(self.round.bench_ends())
         } else {
             Step::Again
@@ -473,6 +477,13 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         }
     }
 
+    /// What a relay with a single route was woken for needs no probe to be found.
+    fn claim_unprobed(&mut self) {
+        if self.run.setup.routes.len() == 1 && self.paused.is_empty() && !self.suspects.hold() {
+            self.unprobed = self.round.begin_with(0);
+        }
+    }
+
     /// Waits until this time, or until the store has noticed a commit.
     async fn noticed(&mut self, until: Instant) {
         let stop = self.run.stop.clone();
@@ -486,6 +497,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
                 self.marks.forget_if_cheap();
                 if woken == Woken::Published {
                     self.head_start(&stop).await;
+                    self.claim_unprobed();
                 }
             }
             return;

@@ -42,6 +42,9 @@ const REST: Duration = Duration::from_millis(10);
 /// stays open that has published.
 const LONGEST_REST: Duration = Duration::from_millis(100);
 
+/// How often everybody is told to look, in place of asking for a wake, while so much is published.
+const CALLS: usize = 4;
+
 /// A wake that takes longer than this does not come at once.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
@@ -231,6 +234,13 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
                 false => REST,
             };
             tokio::time::sleep(rest).await;
+            if rest == LONGEST_REST {
+                // To ask now would cost many a commit, and tell nothing new.
+                for _ in 0..CALLS {
+                    self.answered(DOING, lookout.call()).await?;
+                    tokio::time::sleep(rest).await;
+                }
+            }
         }
     }
 

@@ -68,6 +68,16 @@ impl Round {
         self.claimed = 0;
     }
 
+    /// Begins a round of one route, without a probe; false if that route sits out.
+    pub(super) fn begin_with(&mut self, route: usize) -> bool {
+        let plays = !self.benched.contains_key(&route);
+        if plays {
+            self.found = VecDeque::from([Found::Due(route)]);
+            self.claimed = 0;
+        }
+        plays
+    }
+
     pub(super) fn next(&mut self) -> Option<Found> {
         self.found.pop_front()
     }

@@ -16,6 +16,15 @@ pub(super) trait Writer: Send {
         chunk: &'a [&'a Envelope],
     ) -> BoxFuture<'a, Result<HashSet<Uuid>, Error>>;
 
+    /// One INSERT of rows that can have no like; returns how many were written.
+    fn insert_fresh<'a>(
+        &'a mut self,
+        chunk: &'a [&'a Envelope],
+    ) -> BoxFuture<'a, Result<usize, Error>> {
+        let inserted = self.insert(chunk);
+        Box::pin(async { Ok(inserted.await?.len()) })
+    }
+
     /// The rows that have the ids or the dedup keys of these envelopes.
     fn existing<'a>(
         &'a mut self,
@@ -53,10 +62,33 @@ pub(super) async fn insert(
         });
         // A payload that is larger than a chunk goes alone.
         let (chunk, later) = rest.split_at(fits.count().max(1));
-        insert_chunk(writer, chunk, &mut published).await?;
+        match chunk.iter().all(|envelope| envelope.fresh) {
+            true => insert_fresh(writer, chunk, &mut published).await?,
+            false => insert_chunk(writer, chunk, &mut published).await?,
+        }
         rest = later;
     }
     Ok(published)
+}
+
+/// Looking for duplicates costs the database a quarter of an INSERT, and here are none.
+async fn insert_fresh(
+    writer: &mut dyn Writer,
+    chunk: &[Envelope],
+    published: &mut Vec<Published>,
+) -> Result<(), Error> {
+    let rows: Vec<&Envelope> = chunk.iter().collect();
+    if writer.insert_fresh(&rows).await? != rows.len() {
+        return Err(Error::new(Kind::Skipped));
+    }
+    for envelope in chunk {
+        meter::published(envelope.topic);
+        published.push(Published {
+            id: envelope.id,
+            fate: Fate::New,
+        });
+    }
+    Ok(())
 }
 
 async fn insert_chunk(

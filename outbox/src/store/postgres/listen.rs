@@ -47,11 +47,22 @@ impl Signals {
         format!("{ARMED}, {}", self.hash.cast_signed())
     }
 
+    /// Runs a statement, and asks whether somebody waits to be woken.
+    fn ask(self, statement: &str) -> String {
+        let (channel, armed) = (self.channel(), self.armed());
+        format!(
+            "WITH changed AS ({statement}), woken AS (SELECT CASE \
+                WHEN pg_try_advisory_xact_lock_shared({armed}) THEN NULL ELSE pg_notify('{channel}', '') END)"
+        )
+    }
+
     /// Held by the lookout's listener.
     fn lookout(self) -> String {
         format!("{LOOKOUT}, {}", self.hash.cast_signed())
     }
 }
+
+const WAKING: &str = "FROM changed LEFT JOIN woken ON true";
 
 /// A statement that makes rows claimable and returns their ids, and the same with a wake for relays.
 #[derive(Debug)]
@@ -65,14 +76,19 @@ impl Waking {
     /// only. Where the shared lock is granted nobody waits, and whoever wants to will first wait for the end
     /// of this transaction.
     pub(super) fn new(silent: Arc<str>, signals: Signals) -> Self {
-        let (channel, armed) = (signals.channel(), signals.armed());
-        let waking = format!(
-            "WITH changed AS ({silent}), woken AS (SELECT CASE \
-                WHEN pg_try_advisory_xact_lock_shared({armed}) THEN NULL ELSE pg_notify('{channel}', '') END)\n\
-             SELECT changed.id FROM changed LEFT JOIN woken ON true"
-        );
+        let waking = format!("{} SELECT changed.id {WAKING}", signals.ask(&silent));
         Self {
             silent,
+            waking: waking.into(),
+        }
+    }
+
+    /// The same of a statement that returns nothing of use: the number of its rows.
+    pub(super) fn counting(statement: &str, signals: Signals) -> Self {
+        let waking = format!("{} SELECT count(*) {WAKING}", signals.ask(statement));
+        let silent = format!("WITH changed AS ({statement}) SELECT count(*) FROM changed");
+        Self {
+            silent: silent.into(),
             waking: waking.into(),
         }
     }

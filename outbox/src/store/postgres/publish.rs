@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{
     super::insert::{self as chunks, Existing, Writer},
+    Query,
     listen::{Signals, Waking},
 };
 use crate::{
@@ -20,21 +21,32 @@ use crate::{
 pub(super) struct Statements {
     one: Waking,
     many: Waking,
+    one_fresh: Waking,
+    many_fresh: Waking,
     existing: Arc<str>,
     strict: Arc<str>,
 }
 
 /// A delay counts from this statement, not from the transaction's start; a time in the past is now.
-const ONE: &str = r#"
+macro_rules! one {
+    ($rest:literal) => {
+        concat!(
+            r#"
 INSERT INTO "public"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
 VALUES ($1, $2, $3, $4, $5::json, $6::json,
     COALESCE(clock_timestamp() + $7 * interval '1 microsecond',
         GREATEST(clock_timestamp(), timestamptz 'epoch' + $8 * interval '1 microsecond')),
     $9)
-ON CONFLICT DO NOTHING
-RETURNING id"#;
+"#,
+            $rest
+        )
+    };
+}
 
-const MANY: &str = r#"
+macro_rules! many {
+    ($rest:literal) => {
+        concat!(
+            r#"
 INSERT INTO "public"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
 SELECT id, topic, version, key, payload::json, headers::json,
     COALESCE(clock_timestamp() + delay * interval '1 microsecond',
@@ -43,8 +55,11 @@ SELECT id, topic, version, key, payload::json, headers::json,
 FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[])
     WITH ORDINALITY AS row (id, topic, version, key, payload, headers, delay, at, dedup_key, n)
 ORDER BY n
-ON CONFLICT DO NOTHING
-RETURNING id"#;
+"#,
+            $rest
+        )
+    };
+}
 
 const EXISTING: &str = r#"
 SELECT id, topic, dedup_key, state FROM "public"."outbox" WHERE id = ANY($1::uuid[])
@@ -59,8 +74,13 @@ const STRICT: &str = r#"LOCK TABLE "public"."outbox" IN ROW EXCLUSIVE MODE"#;
 impl Statements {
     pub(super) fn new(render: impl Fn(&str) -> Arc<str>, signals: Signals) -> Self {
         Self {
-            one: Waking::new(render(ONE), signals),
-            many: Waking::new(render(MANY), signals),
+            one: Waking::new(render(one!("ON CONFLICT DO NOTHING RETURNING id")), signals),
+            many: Waking::new(
+                render(many!("ON CONFLICT DO NOTHING RETURNING id")),
+                signals,
+            ),
+            one_fresh: Waking::counting(&render(one!("RETURNING 1")), signals),
+            many_fresh: Waking::counting(&render(many!("RETURNING 1")), signals),
             existing: render(EXISTING),
             strict: render(STRICT),
         }
@@ -91,50 +111,74 @@ struct Inserts<'a> {
     connection: &'a mut PgConnection,
 }
 
+impl Inserts<'_> {
+    fn bound(&self, chunk: &[&Envelope], one: &Waking, many: &Waking) -> Query {
+        match chunk {
+            [row] => {
+                let (delay, at) = row.due.micros();
+                super::query(self.outbox, one.of(self.outbox))
+                    .bind(row.id)
+                    .bind(row.topic)
+                    .bind(row.version)
+                    .bind(row.key.as_deref())
+                    .bind(row.payload.as_str())
+                    .bind(row.headers.as_deref())
+                    .bind(delay)
+                    .bind(at)
+                    .bind(row.dedup_key.as_deref())
+            }
+            rows => {
+                let (delays, times): (Vec<_>, Vec<_>) =
+                    rows.iter().map(|row| row.due.micros()).unzip();
+                super::query(self.outbox, many.of(self.outbox))
+                    .bind(column(rows, |row| row.id))
+                    .bind(column(rows, |row| row.topic))
+                    .bind(column(rows, |row| row.version))
+                    .bind(column(rows, |row| row.key.as_deref()))
+                    .bind(column(rows, |row| row.payload.as_str()))
+                    .bind(column(rows, |row| row.headers.as_deref()))
+                    .bind(delays)
+                    .bind(times)
+                    .bind(column(rows, |row| row.dedup_key.as_deref()))
+            }
+        }
+    }
+}
+
+const PUBLISHING: &str = "publishing";
+
 impl Writer for Inserts<'_> {
     fn insert<'a>(
         &'a mut self,
         chunk: &'a [&'a Envelope],
     ) -> BoxFuture<'a, Result<HashSet<Uuid>, Error>> {
         let statements = &self.outbox.statements().postgres.publish;
+        let query = self.bound(chunk, &statements.one, &statements.many);
         Box::pin(async move {
-            let query = match chunk {
-                [row] => {
-                    let (delay, at) = row.due.micros();
-                    super::query(self.outbox, statements.one.of(self.outbox))
-                        .bind(row.id)
-                        .bind(row.topic)
-                        .bind(row.version)
-                        .bind(row.key.as_deref())
-                        .bind(row.payload.as_str())
-                        .bind(row.headers.as_deref())
-                        .bind(delay)
-                        .bind(at)
-                        .bind(row.dedup_key.as_deref())
-                }
-                rows => {
-                    let (delays, times): (Vec<_>, Vec<_>) =
-                        rows.iter().map(|row| row.due.micros()).unzip();
-                    super::query(self.outbox, statements.many.of(self.outbox))
-                        .bind(column(rows, |row| row.id))
-                        .bind(column(rows, |row| row.topic))
-                        .bind(column(rows, |row| row.version))
-                        .bind(column(rows, |row| row.key.as_deref()))
-                        .bind(column(rows, |row| row.payload.as_str()))
-                        .bind(column(rows, |row| row.headers.as_deref()))
-                        .bind(delays)
-                        .bind(times)
-                        .bind(column(rows, |row| row.dedup_key.as_deref()))
-                }
-            };
             let rows = query
                 .fetch_all(&mut *self.connection)
                 .await
-                .doing("publishing")?;
+                .doing(PUBLISHING)?;
             rows.iter()
                 .map(|row| row.try_get(0))
                 .collect::<Result<_, _>>()
-                .doing("publishing")
+                .doing(PUBLISHING)
+        })
+    }
+
+    fn insert_fresh<'a>(
+        &'a mut self,
+        chunk: &'a [&'a Envelope],
+    ) -> BoxFuture<'a, Result<usize, Error>> {
+        let statements = &self.outbox.statements().postgres.publish;
+        let query = self.bound(chunk, &statements.one_fresh, &statements.many_fresh);
+        Box::pin(async move {
+            let row = query
+                .fetch_one(&mut *self.connection)
+                .await
+                .doing(PUBLISHING)?;
+            let written: i64 = row.try_get(0).doing(PUBLISHING)?;
+            Ok(usize::try_from(written).unwrap_or(usize::MAX))
         })
     }
 
