@@ -26,6 +26,7 @@ on_every_database![
     the_fate_of_a_duplicate_names_its_state,
     duplicates_within_one_batch_are_told_apart,
     a_repeated_id_whose_first_use_was_a_duplicate_is_written,
+    a_row_that_a_trigger_skips_is_an_error,
 ];
 
 async fn a_delivery_carries_what_was_published(db: Db) {
@@ -486,4 +487,29 @@ async fn a_repeated_id_whose_first_use_was_a_duplicate_is_written(db: Db) {
         (published[1].fate.clone(), db.count("1 = 1").await),
         (Fate::New, 2)
     );
+}
+
+async fn a_row_that_a_trigger_skips_is_an_error(db: Db) {
+    db.execute(db.pick(
+        "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
+         CREATE TRIGGER skip BEFORE INSERT ON outbox FOR EACH ROW \
+            WHEN (NEW.payload::text LIKE '%unwanted%') EXECUTE FUNCTION skip()",
+        "CREATE TRIGGER skip BEFORE INSERT ON outbox WHEN NEW.payload LIKE '%unwanted%' \
+         BEGIN SELECT RAISE(IGNORE); END",
+    ))
+    .await;
+    let (unwanted, wanted) = (Task::named("unwanted"), Task::named("wanted"));
+    let outbox = db.outbox();
+    let batches: [Vec<outbox::Publication<'_>>; 3] = [
+        vec![unwanted.publication()],
+        vec![wanted.publication(), unwanted.publication()],
+        vec![unwanted.publication().id(Uuid::now_v7())],
+    ];
+    for batch in batches {
+        let mut tx = db.begin().await;
+        let error = outbox.publish_all(batch, &mut tx).await;
+        let error = error.expect_err("one of them is not there").to_string();
+        assert!(error.contains("a trigger"), "where to look: {error}");
+        tx.rollback().await;
+    }
 }

@@ -21,6 +21,7 @@ on_every_database! {
         a_burst_carries_few_wakes,
         what_was_published_in_silence_is_looked_for,
         a_lookout_has_a_successor,
+        publishers_are_asked_by_one_relay,
         a_lookout_that_stands_still_lets_publishers_go,
     ]
 }
@@ -136,6 +137,24 @@ async fn a_lookout_has_a_successor(db: Db) {
     let id = db.publish(&Task::named("with the second")).await.id;
     delivered(&db, id).await;
     second.shutdown().await.expect("stops");
+}
+
+async fn publishers_are_asked_by_one_relay(db: Db) {
+    let relay = async || {
+        let relay =
+            relay!(db, TASKS, Lab::content(); poll_interval(HARDLY_EVER), listener(db.url()));
+        relay.spawn()
+    };
+    let relays = [relay().await, relay().await, relay().await];
+    let asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND application_name = 'outbox listener' AND query LIKE '%pg_try_advisory_lock%'";
+    eventually(LONG, || db.scalar(asked), |asked| *asked == 3).await;
+    let lookouts = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = x'6f757463'::int \
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    assert_eq!(db.scalar(lookouts).await, 1);
+    for relay in relays {
+        relay.shutdown().await.expect("stops");
+    }
 }
 
 async fn a_lookout_that_stands_still_lets_publishers_go(db: Db) {
