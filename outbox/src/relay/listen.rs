@@ -3,20 +3,14 @@
 //! Polling is the truth: whatever goes wrong here costs at most a poll. A listener that can't be
 //! trusted any more is thrown away, and after each new one the relay looks for itself, since what was
 //! sent in between was heard by nobody.
-//!
-//! Of all relays that listen one is the lookout, which tells publishers whether to wake: at most once in a
-//! [`REST`], after which everybody looks for what was published in silence. So however much is published, few
-//! of the transactions carry a NOTIFY, and a message that comes alone is heard of at once.
 
 use std::{
-    convert::Infallible,
     fmt,
     future::Future,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -26,6 +20,7 @@ use super::{
     backoff::Backoff,
     connection::{Connection, call, within},
     health::Doing,
+    lookout::{self, Bell},
 };
 use crate::{
     Error, meter,
@@ -34,19 +29,6 @@ use crate::{
 
 /// How long a listener in the wrong place is left alone: that will not change soon.
 const WRONG_PLACE: Duration = Duration::from_secs(60);
-
-/// After a wake publishers keep silent for so long.
-const REST: Duration = Duration::from_millis(10);
-
-/// The same at most, while so much is published that the wake comes at once, or while somebody's transaction
-/// stays open that has published.
-const LONGEST_REST: Duration = Duration::from_millis(100);
-
-/// How often everybody is told to look, in place of asking for a wake, while so much is published.
-const CALLS: usize = 4;
-
-/// A wake that takes longer than this does not come at once.
-const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// Listens until the relay stops.
 pub(super) async fn run<S: Send + Sync + 'static>(
@@ -162,9 +144,20 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
     /// from it.
     async fn listen(&self, ear: Box<dyn Ear>) -> Ended {
         let (chosen, heard) = (Notify::new(), Bell::default());
+        let lookout = async {
+            chosen.notified().await;
+            lookout::run(
+                self.ears,
+                self.heartbeat,
+                self.timeout,
+                &self.run.wake,
+                &heard,
+            )
+            .await
+        };
         tokio::select! {
             ended = self.hear(ear, &chosen, &heard) => ended,
-            error = self.look_out(&chosen, &heard) => Ended::Lost(Some(error)),
+            error = lookout => Ended::Lost(Some(error)),
         }
     }
 
@@ -193,80 +186,11 @@ impl<S: Send + Sync + 'static> Listening<'_, S> {
         }
     }
 
-    /// Once this relay is the lookout, asks for wakes, one at a time.
-    async fn look_out(&self, chosen: &Notify, heard: &Bell) -> Error {
-        chosen.notified().await;
-        match self.ask_for_wakes(heard).await {
-            Ok(never) => match never {},
-            Err(error) => error,
-        }
-    }
-
-    async fn ask_for_wakes(&self, heard: &Bell) -> Result<Infallible, Error> {
-        const DOING: &str = "looking out for publishers";
-        let open = self.ears.lookout(3 * self.heartbeat);
-        let mut lookout = self.answered(DOING, open).await?;
-        let mut rest = REST;
-        loop {
-            let busy = if self.answered(DOING, lookout.arm()).await? {
-                heard.silence();
-                // Publishers who were not asked have committed. If the next one comes at once, everybody looks
-                // for its sake.
-                self.run.wake.look();
-                let at_once = tokio::time::timeout(AT_ONCE, heard.rung()).await.is_ok();
-                if !at_once {
-                    self.answered(DOING, lookout.call()).await?;
-                    while tokio::time::timeout(self.heartbeat, heard.rung())
-                        .await
-                        .is_err()
-                    {
-                        self.answered(DOING, lookout.beat()).await?;
-                    }
-                }
-                self.answered(DOING, lookout.disarm()).await?;
-                at_once
-            } else {
-                self.answered(DOING, lookout.call()).await?;
-                true
-            };
-            rest = match busy {
-                true => (rest * 2).min(LONGEST_REST),
-                false => REST,
-            };
-            tokio::time::sleep(rest).await;
-            if rest == LONGEST_REST {
-                // To ask now would cost many a commit, and tell nothing new.
-                for _ in 0..CALLS {
-                    self.answered(DOING, lookout.call()).await?;
-                    tokio::time::sleep(rest).await;
-                }
-            }
-        }
-    }
-
     async fn answered<T>(
         &self,
         doing: &'static str,
         operation: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         within(self.timeout, doing, operation).await
-    }
-}
-
-/// Rings once for any number of wakes.
-#[derive(Default)]
-struct Bell(Notify);
-
-impl Bell {
-    fn ring(&self) {
-        self.0.notify_one();
-    }
-
-    async fn rung(&self) {
-        self.0.notified().await;
-    }
-
-    fn silence(&self) {
-        let _ = self.0.notified().now_or_never();
     }
 }

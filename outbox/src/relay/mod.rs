@@ -2,8 +2,8 @@
 //!
 //! Each run has one task per connection: [`claim`] fills the window with rows, [`dispatch`] runs
 //! one task per row, [`settle`] writes the outcomes down in batches, and [`renew`] holds the leases
-//! until then; [`listen`] hears of commits before the next poll, and [`retain`] removes what has settled
-//! long ago. Nothing else starts tasks.
+//! until then; [`listen`] hears of commits before the next poll, the [`lookout`] among all that listen lets
+//! itself be woken, and [`retain`] removes what has settled long ago. Nothing else starts tasks.
 
 mod backoff;
 mod builder;
@@ -17,6 +17,7 @@ mod health;
 mod hush;
 mod limit;
 mod listen;
+mod lookout;
 mod marks;
 mod renew;
 mod retain;

@@ -251,7 +251,12 @@ pub(crate) struct Claim {
     pub(crate) token: Uuid,
     pub(crate) lease: Duration,
     /// See [`Session::probe`].
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "SQLite has no use for marks")
+    )]
     pub(crate) mark: Option<i64>,
+    /// See [`Session::probe`].
     pub(crate) cutoff: Option<i64>,
 }
 
