@@ -22,16 +22,26 @@ impl fmt::Display for Undecodable {
 /// Decodes and validates. The rules run again here, since a row can come from an older build or
 /// from plain SQL.
 pub(crate) fn decode<M: Message>(payload: &str) -> Result<M, Undecodable> {
+    // To keep the path of each field at hand costs more than the decoding: it is asked for only when needed.
+    let message: M = serde_json::from_str(payload).or_else(|_| decode_with_path(payload))?;
+    M::validate(&message)
+        .map_err(|invalid| Undecodable(format!("payload is invalid: {invalid}")))?;
+    Ok(message)
+}
+
+fn decode_with_path<M: Message>(payload: &str) -> Result<M, Undecodable> {
     let mut deserializer = serde_json::Deserializer::from_str(payload);
-    let message: M = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let message = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let reason = reason(error.inner());
         match path(error.path()).as_str() {
             "" => Undecodable(format!("payload can't be decoded: {reason}")),
             path => Undecodable(format!("payload can't be decoded: `{path}`: {reason}")),
         }
     })?;
-    M::validate(&message)
-        .map_err(|invalid| Undecodable(format!("payload is invalid: {invalid}")))?;
+    // More than one value is no message.
+    deserializer
+        .end()
+        .map_err(|error| Undecodable(format!("payload can't be decoded: {}", reason(&error))))?;
     Ok(message)
 }
 
