@@ -1,6 +1,7 @@
 //! What the benchmarks share: rounds, medians and spreads.
 
 pub mod contest;
+pub mod table;
 
 use std::{fmt, time::Duration};
 

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
+use outbox_benches::table::{Figures, number, print};
 use serde_json::Value;
 
 use crate::{
     contestants::{Contestants, answer},
     stage::{Account, Scene, Stage},
-    table::{Figures, number, print},
 };
 
 /// One comparison.

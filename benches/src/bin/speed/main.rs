@@ -5,7 +5,6 @@
 mod chapters;
 mod contestants;
 mod stage;
-mod table;
 
 use std::error::Error;
 

@@ -2,20 +2,24 @@
 
 /// The figures of one contestant, one per round.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Figures(Vec<f64>);
+pub struct Figures(Vec<f64>);
 
 impl Figures {
-    pub(crate) fn push(&mut self, figure: f64) {
+    /// Adds a round.
+    pub fn push(&mut self, figure: f64) {
         self.0.push(figure);
         self.0.sort_by(f64::total_cmp);
     }
 
-    pub(crate) fn median(&self) -> f64 {
+    /// The middle one; of an even number the later one.
+    #[must_use]
+    pub fn median(&self) -> f64 {
         self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
     /// The median, and the least and the most.
-    pub(crate) fn spread(&self, decimals: usize) -> String {
+    #[must_use]
+    pub fn spread(&self, decimals: usize) -> String {
         let figure = |figure: Option<&f64>| number(figure.copied().unwrap_or(f64::NAN), decimals);
         match self.0.len() {
             0 => "-".to_owned(),
@@ -31,7 +35,8 @@ impl Figures {
 }
 
 /// With a comma between thousands.
-pub(crate) fn number(figure: f64, decimals: usize) -> String {
+#[must_use]
+pub fn number(figure: f64, decimals: usize) -> String {
     if figure.is_nan() {
         return "-".to_owned();
     }
@@ -47,7 +52,8 @@ pub(crate) fn number(figure: f64, decimals: usize) -> String {
     grouped + rest
 }
 
-pub(crate) fn print(title: &str, columns: &[&str], rows: &[Vec<String>]) {
+/// Prints a table.
+pub fn print(title: &str, columns: &[&str], rows: &[Vec<String>]) {
     println!("\n## {title}\n\n| {} |", columns.join(" | "));
     println!("|{}", "---|".repeat(columns.len()));
     for row in rows {
