@@ -432,7 +432,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
 
     /// All relays hear of a message, and one gets it. Those that came too late the last time give the
     /// others a head start: whoever is quick stays quick, and the rest does not crowd the table.
-    async fn head_start(&mut self, stop: &CancellationToken) {
+    async fn woken(&mut self, stop: &CancellationToken) {
         let claimed = self.run.tally.read().claimed;
         let in_vain = self.woken_at.replace(claimed) == Some(claimed);
         if in_vain {
@@ -440,6 +440,12 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             let _ = stop
                 .run_until_cancelled(tokio::time::sleep(head_start))
                 .await;
+        } else if self.run.setup.routes.len() == 1
+            && self.paused.is_empty()
+            && !self.suspects.hold()
+        {
+            // With a single route it needs no probe to know where.
+            self.unprobed = self.round.begin_with(0);
         }
     }
 
@@ -477,13 +483,6 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         }
     }
 
-    /// What a relay with a single route was woken for needs no probe to be found.
-    fn claim_unprobed(&mut self) {
-        if self.run.setup.routes.len() == 1 && self.paused.is_empty() && !self.suspects.hold() {
-            self.unprobed = self.round.begin_with(0);
-        }
-    }
-
     /// Waits until this time, or until the store has noticed a commit.
     async fn noticed(&mut self, until: Instant) {
         let stop = self.run.stop.clone();
@@ -496,8 +495,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             if let Ok(woken) = woken.await {
                 self.marks.forget_if_cheap();
                 if woken == Woken::Published {
-                    self.head_start(&stop).await;
-                    self.claim_unprobed();
+                    self.woken(&stop).await;
                 }
             }
             return;

@@ -393,7 +393,7 @@ async fn a_lapsed_lease_is_found_under_load(db: Db) {
 async fn a_message_of_a_long_transaction_is_not_overlooked_under_load(db: Db) {
     let relay = relay!(db, TASKS, Lab::content(); poll_interval(millis(200))).spawn();
     let mut long = db.begin().await;
-    let published = Task::named("late").publish(&mut long).await;
+    let published = db.outbox().publish(&Task::named("late"), &mut long).await;
     let late = published.expect("publishes").id;
     // By the end of it, claims begin long after the time from which the late one is due.
     let mut others = load(&db, &relay, 0, secs(3)).await;

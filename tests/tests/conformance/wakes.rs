@@ -42,18 +42,11 @@ struct Overheard(PgListener);
 
 impl Overheard {
     async fn of(db: &Db) -> Self {
-        let Db::Postgres(inner) = db else {
-            unreachable!("these tests are for Postgres")
-        };
         // The lookout's lock and the channel are of one number.
-        let channel: String = sqlx::query_scalar(
-            "SELECT 'outbox_' || lpad(to_hex(objid::bigint), 8, '0') FROM pg_locks \
-             WHERE locktype = 'advisory' AND classid = x'6f757462'::int AND granted \
-                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-        )
-        .fetch_one(&inner.pool)
-        .await
-        .expect("somebody waits");
+        let number = "SELECT objid::bigint FROM pg_locks \
+            WHERE locktype = 'advisory' AND classid = x'6f757462'::int AND granted \
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        let channel = format!("outbox_{:08x}", db.scalar(number).await);
         let mut listener = PgListener::connect(&db.url()).await.expect("connects");
         listener.listen(&channel).await.expect("listens");
         Self(listener)
@@ -111,7 +104,8 @@ async fn a_burst_carries_few_wakes(db: Db) {
 
 async fn what_was_published_in_silence_is_looked_for(db: Db) {
     let mut silent = db.begin().await;
-    let published = Task::named("in silence").publish(&mut silent).await;
+    let task = Task::named("in silence");
+    let published = db.outbox().publish(&task, &mut silent).await;
     let id = published.expect("publishes").id;
     let lab = Lab::content();
     let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
