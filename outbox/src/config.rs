@@ -118,9 +118,10 @@ impl OutboxBuilder {
     }
 
     /// Whether relays may notice a commit before their next poll. On SQLite an idle one looks every
-    /// 20 ms whether the file has changed. On Postgres each publishing transaction notifies those that
-    /// [listen](crate::RelayBuilder::listener), which orders such transactions at their commits and
-    /// can't be part of one that is prepared (two-phase commit). Default: true.
+    /// 20 ms whether the file has changed. On Postgres a publishing transaction asks by an advisory lock
+    /// whether a relay that [listens](crate::RelayBuilder::listener) waits to be woken, and notifies it then.
+    /// A transaction that has notified can't be prepared (two-phase commit), and one that is prepared
+    /// keeps the lock. Default: true.
     pub fn wake(mut self, wake: bool) -> Self {
         self.settings.wake = wake;
         self

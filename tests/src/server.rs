@@ -7,6 +7,7 @@ use std::process::Command;
 pub struct Server {
     folder: tempfile::TempDir,
     port: u16,
+    settings: Vec<&'static str>,
 }
 
 impl Server {
@@ -17,11 +18,25 @@ impl Server {
     /// If that fails.
     #[must_use]
     pub fn started() -> Self {
+        Self::started_with(&[])
+    }
+
+    /// The same with these settings, such as `max_prepared_transactions=1`.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    #[must_use]
+    pub fn started_with(settings: &[&'static str]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("outbox-server")
             .tempdir()
             .expect("a temporary folder");
-        let mut server = Self { folder, port: 0 };
+        let mut server = Self {
+            folder,
+            port: 0,
+            settings: settings.to_vec(),
+        };
         server.start();
         server
     }
@@ -54,6 +69,7 @@ impl Server {
         let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/server"))
             .arg(what)
             .arg(self.folder.path())
+            .args(self.settings.iter().filter(|_| what == "start"))
             .output()
             .expect("scripts/server runs");
         let text = String::from_utf8_lossy(&output.stderr);

@@ -163,7 +163,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// How many rows the relay holds at most, running or waiting: not fewer than `concurrency`, and at
-    /// most 400,000. Default: 4 × concurrency, or 256 if that is more.
+    /// most 400,000. Default: 4 × concurrency, or 256 if that is more. Where handlers take less than a
+    /// millisecond, larger claims cost less: 2,000 is faster by more than half.
     pub fn window(mut self, rows: usize) -> Self {
         self.config.window = Some(rows);
         self
@@ -199,8 +200,9 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     /// Where to listen for commits (LISTEN), so that messages are handled within milliseconds instead of
     /// at the next poll: a URL such as `postgres://user@host/database`, or `PgConnectOptions`. It has to
     /// be the database itself, not a pooler in front of it; a listener that hears nothing is noticed
-    /// and logged. It holds one more connection. Whatever happens to it, messages wait for no longer
-    /// than a poll. After a third of the lease, at most 10 s, it is asked whether it still lives, and one
+    /// and logged. It holds one more connection, and one of all relays that listen holds another: it tells
+    /// publishers whether anybody waits, so that few transactions carry a NOTIFY. Whatever happens to these,
+    /// messages wait for no longer than a poll. After a third of the lease, at most 10 s, it is asked whether it still lives, and one
     /// that does not answer within `store_timeout` is replaced. Default: none, the relay only polls.
     ///
     /// Postgres only: on SQLite a relay notices commits by itself, and `build` refuses a listener, as it

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The most rows of one claim: the knee of what was measured, more brings no more speed.
-const BATCH: usize = 500;
+const BATCH: usize = 1_000;
 
 /// While several routes are due they share the free room, but none gets less than this: a claim has
 /// to be worth its round trip.
@@ -424,8 +424,8 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             self.busy = self.just_claimed();
             self.claimed_at = Some(Instant::now());
         }
-        for row in rows {
-            dispatch::spawn(self.run, route, row, claim.token, sent);
+        if claimed > 0 {
+            dispatch::spawn(self.run, route, rows, claim.token, sent);
         }
         claimed
     }

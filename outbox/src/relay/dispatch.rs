@@ -30,22 +30,33 @@ enum End {
     Abandoned,
 }
 
-/// Delivers one row on a task of its own. `route` is its route's position; `claimed_at` was taken before
-/// the claim was sent.
+/// Takes rows into the window, and delivers each on a task of its own. `route` is their route's position;
+/// `claimed_at` was taken before the claim was sent.
 pub(super) fn spawn<S: Send + Sync + 'static>(
     run: &Arc<Run<S>>,
     route: usize,
-    row: Claimed,
+    rows: Vec<Claimed>,
     token: Uuid,
     claimed_at: Instant,
 ) {
-    let lease = Lease::new(claimed_at + run.setup.config.lease);
-    let id = (row.id, token);
     let limiter = &run.setup.served[route].limiter;
-    run.window.add(id, lease.clone(), limiter.hold());
-    let waiting = limiter.wait();
-    let delivery = deliver(Arc::clone(run), route, row, id, lease, waiting, claimed_at);
-    run.deliveries.spawn(delivery);
+    let deliveries: Vec<_> = rows
+        .into_iter()
+        .map(|row| {
+            let lease = Lease::new(claimed_at + run.setup.config.lease);
+            let id = (row.id, token);
+            run.window.add(id, lease.clone(), limiter.hold());
+            let waiting = limiter.wait();
+            deliver(Arc::clone(run), route, row, id, lease, waiting, claimed_at)
+        })
+        .collect();
+    // The next claim need not wait until they all have their tasks.
+    let tasks = run.deliveries.clone();
+    run.deliveries.spawn(async move {
+        for delivery in deliveries {
+            tasks.spawn(delivery);
+        }
+    });
 }
 
 async fn deliver<S: Send + Sync + 'static>(

@@ -3,14 +3,15 @@
 
 use std::time::{Duration, Instant};
 
+use outbox::Outbox;
 use outbox_tests::{
-    Db, Lab, eventually,
+    Db, Lab, Server, eventually,
     lab::{TASKS, Task},
     on_every_database, relay,
     wait::{LONG, millis, secs},
     worker::{Settings, Workers},
 };
-use sqlx::postgres::PgListener;
+use sqlx::{AssertSqlSafe, postgres::PgListener};
 
 use crate::support::delivered;
 
@@ -23,7 +24,8 @@ on_every_database! {
         a_lookout_has_a_successor,
         publishers_are_asked_by_one_relay,
         a_lookout_that_stands_still_lets_publishers_go,
-    ]
+    ],
+    direct: [a_transaction_can_be_prepared_where_nobody_is_woken]
 }
 
 const HARDLY_EVER: Duration = secs(600);
@@ -170,4 +172,32 @@ async fn a_lookout_that_stands_still_lets_publishers_go(db: Db) {
     worker.resume();
     delivered(&db, id).await;
     armed(&db).await;
+}
+
+async fn a_transaction_can_be_prepared_where_nobody_is_woken(_: Db) {
+    let server = Server::started_with(&["max_prepared_transactions=2"]);
+    let db = Db::on(&server).await;
+    let relay =
+        relay!(db, TASKS, Lab::content(); poll_interval(millis(200)), listener(db.url())).spawn();
+    armed(&db).await;
+    let silent = db.outbox_builder().wake(false).build().expect("an outbox");
+    let prepare = async |outbox: &Outbox, name: &str| {
+        let Db::Postgres(inner) = &db else {
+            unreachable!("this test is for Postgres")
+        };
+        let mut tx = inner.pool.begin().await.expect("begins");
+        let published = outbox.publish(&Task::named(name), &mut tx).await;
+        let id = published.expect("publishes").id;
+        let prepare = format!("PREPARE TRANSACTION '{name}'");
+        let prepared = sqlx::query(AssertSqlSafe(prepare)).execute(&mut *tx).await;
+        prepared.map(|_| id)
+    };
+    let refused = prepare(&db.outbox(), "loud")
+        .await
+        .expect_err("it carries a NOTIFY");
+    assert!(refused.to_string().contains("NOTIFY"), "{refused}");
+    let id = prepare(&silent, "silent").await.expect("prepares");
+    db.execute("COMMIT PREPARED 'silent'").await;
+    delivered(&db, id).await;
+    relay.shutdown().await.expect("stops");
 }

@@ -79,7 +79,7 @@ impl Settings {
     };
     /// What a drain is done best with.
     pub(crate) const BEST: Self = Self {
-        window: Some(2_000),
+        window: Some(4_000),
         ..Self::DEFAULT
     };
     /// Nobody is woken.

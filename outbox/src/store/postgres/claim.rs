@@ -49,8 +49,8 @@ const CLAIM: &str = concat!(
 UPDATE "public"."outbox" AS o
 SET state = 'processing', attempts = o.attempts + 1, unsettled = 1, token = $4,
     leased_until = statement_timestamp() + $5 * interval '1 microsecond'
-WHERE o.id = ANY(ARRAY(
-        SELECT id FROM "public"."outbox"
+WHERE o.ctid = ANY(ARRAY(
+        SELECT ctid FROM "public"."outbox"
         WHERE topic = $1 AND version = $2 AND state = 'pending' AND unsettled = 0
             AND available_at <= LEAST(statement_timestamp(), timestamptz 'epoch' + $6 * interval '1 microsecond')
             AND available_at >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + $7 * interval '1 microsecond')
