@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::POOL;
 
-/// See [`Db::Postgres`].
+/// See [`Db::Postgres`](super::Db::Postgres).
 #[derive(Debug, Clone)]
 pub struct PostgresDb {
     /// The application's pool.

@@ -9,7 +9,7 @@ use sqlx::{
 
 use super::POOL;
 
-/// See [`Db::Sqlite`].
+/// See [`Db::Sqlite`](super::Db::Sqlite).
 #[derive(Debug, Clone)]
 pub struct SqliteDb {
     /// The application's pool.
