@@ -9,6 +9,8 @@ mod from_ref;
 mod handler;
 mod krate;
 mod message;
+#[cfg(feature = "schema")]
+mod patch;
 mod publish;
 mod router;
 mod span;
@@ -99,12 +101,41 @@ use proc_macro::TokenStream;
 /// | `validate = path` | `fn(&Self) -> Result<(), E>` with `E: Display`; runs at each publish and before each handler | none |
 /// | `serde = false` | adds no serde derives: they stand above the attribute, or are written by hand | `true` |
 /// | `methods = false` | adds no methods; publish through the trait `outbox::Publish` | `true` |
-/// | `version = 1` | the version of the payload's shape; later ones don't exist yet | `1` |
+/// | `version = 2` | the version of the payload's shape, 1 and up | `1` |
+/// | `from = OrderPlacedV1` | the message of the previous version, which turns into this one by `From`; `none` if no row of an earlier version is left | required above version 1 |
+/// | `schema = "schemas/orders.placed/v1.json"` | the schema of another team's message, which this one has to agree with; `false`: no schema (feature `schema`) | its own, held against its file by a test |
+/// | `role = reader` | what is done with another team's message: `reader` or `publisher` | both |
 /// | `crate = ::path` | where `outbox` is, if it is not `::outbox` | `::outbox` |
 ///
 /// On a field, `#[outbox(key)]` makes it the ordering and partition key: a string, an integer, a
 /// `Uuid`, a `Cow<str>`, or an `Option` of these. `#[outbox(key = path)]` is for other types:
 /// `fn(&Field) -> impl Into<String>`. In an enum every variant has a key, or none has.
+///
+/// # Versions
+///
+/// ```
+/// #[outbox::message(topic = "orders.placed")]
+/// pub struct OrderPlacedV1 {
+///     pub price: u32,
+/// }
+///
+/// #[outbox::message(topic = "orders.placed", version = 2, from = OrderPlacedV1)]
+/// pub struct OrderPlaced {
+///     pub cents: u64,
+/// }
+///
+/// impl From<OrderPlacedV1> for OrderPlaced {
+///     fn from(old: OrderPlacedV1) -> Self {
+///         Self { cents: u64::from(old.price) * 100 }
+///     }
+/// }
+/// # fn main() {}
+/// ```
+///
+/// A handler of `OrderPlaced` then gets rows of both versions. Each is decoded and validated as the type of its own
+/// version first. `from` names the previous version of the same topic, which may come from an earlier one in
+/// turn. A relay leaves rows of versions that its handlers don't take alone. In which order to deploy a new
+/// version stands in the library's page `changing_a_message`.
 ///
 /// # Validation
 ///

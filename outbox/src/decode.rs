@@ -19,13 +19,33 @@ impl fmt::Display for Undecodable {
     }
 }
 
-/// Decodes and validates. The rules run again here, since a row can come from an older build or
-/// from plain SQL.
-pub(crate) fn decode<M: Message>(payload: &str) -> Result<M, Undecodable> {
-    // To keep the path of each field at hand costs more than the decoding: it is asked for only when needed.
-    let message: M = serde_json::from_str(payload).or_else(|_| decode_with_path(payload))?;
-    M::validate(&message)
-        .map_err(|invalid| Undecodable(format!("payload is invalid: {invalid}")))?;
+impl Undecodable {
+    pub(crate) fn of_version(version: u32) -> Self {
+        Self(format!(
+            "the payload is of version {version}, which this build can't read"
+        ))
+    }
+}
+
+/// Decodes a payload of this version, or an earlier one, and validates it. The rules run again here, since a
+/// row can come from an older build or from plain SQL; those of an earlier version run before it is lifted.
+pub(crate) fn decode<M: Message>(version: u32, payload: &str) -> Result<M, Undecodable> {
+    let message: M = if version == M::VERSION {
+        // To keep the path of each field at hand costs more than the decoding: it is asked for only when needed.
+        serde_json::from_str(payload).or_else(|_| decode_with_path(payload))?
+    } else {
+        M::from_earlier(version, payload)?
+    };
+    M::validate(&message).map_err(|invalid| {
+        Undecodable(if version == M::VERSION {
+            format!("payload is invalid: {invalid}")
+        } else {
+            format!(
+                "payload of version {version} is invalid as version {}: {invalid}",
+                M::VERSION
+            )
+        })
+    })?;
     Ok(message)
 }
 

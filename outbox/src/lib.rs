@@ -20,6 +20,7 @@ extern crate self as outbox;
 // who takes it, and who delivers it.
 mod message;
 mod topic;
+mod version;
 
 mod publish;
 mod store;
@@ -29,6 +30,7 @@ mod lifecycle;
 mod handler;
 mod promise;
 mod router;
+mod text;
 
 mod decode;
 mod relay;
@@ -44,9 +46,16 @@ mod trace_context;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "schema")]
+pub mod schema;
+
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/compile-errors.md")]
 pub mod compile_errors {}
+
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/changing-a-message.md")]
+pub mod changing_a_message {}
 
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/metrics.md")]

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde::{Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
-use crate::Publish;
+use crate::{Publish, decode::Undecodable, version::Lineage};
 
 /// A type that can be published and handled.
 ///
@@ -32,6 +32,10 @@ pub trait Message: Publish + Serialize + DeserializeOwned + Send + Sync + 'stati
     #[doc(hidden)]
     const PATH: &'static str = "";
 
+    /// The earlier versions that this build still reads.
+    #[doc(hidden)]
+    const EARLIER: Option<&'static Lineage> = None;
+
     /// The ordering and partition key, if the message has one: at most 1,024 bytes.
     fn key(this: &Self) -> Option<Cow<'_, str>>;
 
@@ -39,6 +43,28 @@ pub trait Message: Publish + Serialize + DeserializeOwned + Send + Sync + 'stati
     ///
     /// Called at publish, before any SQL, and in the relay, before the handler.
     fn validate(this: &Self) -> Result<(), Invalid>;
+
+    /// The names of the fields that the key is made of; empty without a key.
+    #[cfg(feature = "schema")]
+    #[doc(hidden)]
+    const KEY: &'static str = "";
+
+    /// False for a message of another team's that a program only handles: `role = reader`.
+    #[doc(hidden)]
+    const IS_PUBLISHED: bool = true;
+
+    /// The JSON Schema that this generator makes of it.
+    #[cfg(feature = "schema")]
+    #[doc(hidden)]
+    fn json_schema(_: schemars::SchemaGenerator) -> Option<schemars::Schema> {
+        None
+    }
+
+    /// Makes a message of a payload of one of the earlier versions.
+    #[doc(hidden)]
+    fn from_earlier(version: u32, _payload: &str) -> Result<Self, Undecodable> {
+        Err(Undecodable::of_version(version))
+    }
 }
 
 /// A value that can serve as a message's key.

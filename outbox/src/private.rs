@@ -4,7 +4,7 @@ pub use core::{
     iter::IntoIterator,
     marker::Sized,
     option::Option::{self, None, Some},
-    primitive::{str, u32},
+    primitive::{bool, str, u8, u32},
     result::Result::{self, Ok},
 };
 pub use std::{borrow::Cow, vec::Vec};
@@ -13,17 +13,29 @@ pub use outbox_macros::Message;
 pub use serde;
 
 pub use crate::{
-    handler::{Delivery, Handle, Handler, IntoOutcome, Outcome, Policy, Started},
+    decode::Undecodable,
+    handler::{Delivery, Handle, Handler, IntoOutcome, Outcome, Policy, Raw, Started},
     promise::{
-        Part, Payload, Promise, Required, Table, count, declared, flatten, slots, well_formed,
+        Part, Payload, Promise, Required, Table, count, declared, flatten, slots, succeeds,
+        well_formed,
     },
     publish::Publishing,
     router::{Entry, Router},
+    version::{Lineage, Successor, lift},
 };
 
 use std::pin::Pin;
 
-use crate::{Decision, Invalid, decode::Undecodable};
+use crate::{Decision, Invalid};
+
+#[cfg(feature = "schema")]
+pub use crate::schema::{
+    contract::{Role, check as check_contract},
+    kinds::{Field, Optional, Probe, UnknownKinds, UnknownOption, agrees},
+    lock::check as check_schema,
+};
+#[cfg(feature = "schema")]
+pub use schemars;
 
 /// What every message is besides; the bound of stubs for generic messages, which are refused.
 pub trait Plain: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static {}
@@ -95,8 +107,8 @@ impl<T: garde::Validate<Context = ()>> Rules for T {
 }
 
 /// Decodes and validates the message of a handler.
-pub fn decode<P: Payload>(payload: &str) -> Result<P::Message, Undecodable> {
-    crate::decode::decode(payload)
+pub fn decode<P: Payload>(row: Raw<'_>) -> Result<P::Message, Undecodable> {
+    crate::decode::decode(row.version, row.payload)
 }
 
 /// A handler's running future.

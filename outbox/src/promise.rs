@@ -4,18 +4,28 @@
 //! are compared by a hash first and found by open addressing: comparing the texts of some hundred
 //! topics pairwise takes so long that the compiler refuses it.
 
-use crate::{Message, Router, handler::Handler, topic};
+#[cfg(feature = "schema")]
+use crate::schema::catalogue::Described;
+use crate::{
+    Message, Router,
+    handler::Handler,
+    text::Text,
+    topic,
+    version::{Lineage, Successor},
+};
 
 /// What the checks know of a handler; free of the state's type.
 #[derive(Debug, Clone, Copy)]
 pub struct Promise {
     pub(crate) topic: &'static str,
-    pub(crate) version: u32,
-    /// The message's path; see [`Message::PATH`].
-    pub(crate) message: &'static str,
+    /// The message, and the earlier versions of it.
+    pub(crate) lineage: Lineage,
     pub(crate) name: &'static str,
     /// Where it stands, as `file:line`.
     pub(crate) at: &'static str,
+    /// The message's schema, for a catalogue.
+    #[cfg(feature = "schema")]
+    pub(crate) described: Option<Described>,
 }
 
 /// The message a handler takes. The type that implements it is as private as the message may be.
@@ -28,16 +38,13 @@ impl Promise {
     /// The promise of a handler of `P`'s message.
     #[must_use]
     pub const fn of<P: Payload>(name: &'static str, at: &'static str) -> Self {
-        let (topic, version) = (
-            <P::Message as Message>::TOPIC,
-            <P::Message as Message>::VERSION,
-        );
         Self {
-            topic,
-            version,
-            message: <P::Message as Message>::PATH,
+            topic: <P::Message as Message>::TOPIC,
+            lineage: Lineage::of::<P::Message>(),
             name,
             at,
+            #[cfg(feature = "schema")]
+            described: Some(Described::of::<P::Message>()),
         }
     }
 
@@ -46,11 +53,17 @@ impl Promise {
     pub const fn unknown(name: &'static str, topic: &'static str) -> Self {
         Self {
             topic,
-            version: 1,
-            message: "",
+            lineage: Lineage::unknown(),
             name,
             at: "",
+            #[cfg(feature = "schema")]
+            described: None,
         }
+    }
+
+    /// The path of its message; empty if that is not known.
+    const fn message(&self) -> &'static str {
+        self.lineage.path
     }
 }
 
@@ -58,6 +71,7 @@ impl Promise {
 #[derive(Debug, Clone, Copy)]
 pub struct Required {
     topic: &'static str,
+    version: u32,
     path: &'static str,
 }
 
@@ -67,6 +81,7 @@ impl Required {
     pub const fn of<M: Message>() -> Self {
         Self {
             topic: M::TOPIC,
+            version: M::VERSION,
             path: M::PATH,
         }
     }
@@ -242,21 +257,55 @@ impl<const N: usize> Table<N> {
                 .and("`) in this router")
                 .panic();
         };
-        let known = !promise.message.is_empty() && !required.path.is_empty();
+        if promise.message().is_empty() || required.path.is_empty() {
+            return;
+        }
+        let served = promise.lineage.path_of(required.version);
+        if let Some(path) = served
+            && same(path, required.path)
+        {
+            return;
+        }
         // If a handler of the message is there as well, the topic has two, which has been reported.
-        if known && !same(promise.message, required.path) && !self.takes(required.path) {
-            Text::new()
-                .and("topic \"")
-                .and(required.topic)
-                .and("\" is served by ")
-                .and_handler(promise)
-                .and("\nwhich takes `")
-                .and(promise.message)
+        if self.takes(required.path) {
+            return;
+        }
+        let text = Text::new()
+            .and("topic \"")
+            .and(required.topic)
+            .and("\" is served by ")
+            .and_handler(promise)
+            .and("\nwhich takes `")
+            .and(promise.message())
+            .and("`");
+        let Some(path) = served else {
+            let repair = if required.version > promise.lineage.version {
+                "have it take that one"
+            } else {
+                "name that one by `from`"
+            };
+            text.and(" and can't read version ")
+                .and_number(required.version as usize)
+                .and(", `")
+                .and(required.path)
+                .and("`; ")
+                .and(repair)
+                .panic();
+        };
+        if required.version != promise.lineage.version {
+            text.and(" and, as version ")
+                .and_number(required.version as usize)
+                .and(", `")
+                .and(path)
                 .and("`, not `")
                 .and(required.path)
-                .and("`; give each message a topic of its own")
+                .and("`; each version of a topic is one message")
                 .panic();
         }
+        text.and(", not `")
+            .and(required.path)
+            .and("`; give each message a topic of its own")
+            .panic();
     }
 
     const fn has_unknown(&self) -> bool {
@@ -270,7 +319,7 @@ impl<const N: usize> Table<N> {
             let promises = self.parts[at].promises();
             let mut number = 0;
             while number < promises.len() {
-                if same(promises[number].message, message) {
+                if same(promises[number].message(), message) {
                     return true;
                 }
                 number += 1;
@@ -368,71 +417,79 @@ pub const fn well_formed<M: Message>() {
         .panic()
 }
 
-/// A text put together in a `const`.
-struct Text {
-    bytes: [u8; Self::CAPACITY],
-    length: usize,
+/// Panics unless the message that `M` names by `from` is the previous version of the same topic.
+#[track_caller]
+pub const fn succeeds<M: Successor>(earlier: &str) {
+    let (topic, of_earlier) = (M::TOPIC, <M::Earlier as Message>::TOPIC);
+    if !same(topic, of_earlier) {
+        Text::new()
+            .and("`")
+            .and(earlier)
+            .and("` has topic \"")
+            .and(of_earlier)
+            .and("\", not \"")
+            .and(topic)
+            .and("\"; `from` names the previous version of the same topic")
+            .panic();
+    }
+    let (version, of_earlier) = (
+        M::VERSION as usize,
+        <M::Earlier as Message>::VERSION as usize,
+    );
+    if of_earlier >= version {
+        Text::new()
+            .and("`")
+            .and(earlier)
+            .and("` is version ")
+            .and_number(of_earlier)
+            .and(", and this is version ")
+            .and_number(version)
+            .and("; `from` names the previous version")
+            .panic();
+    }
+    if of_earlier + 1 < version {
+        Text::new()
+            .and("`")
+            .and(earlier)
+            .and("` is version ")
+            .and_number(of_earlier)
+            .and(": stored messages of version ")
+            .and_number(of_earlier + 1)
+            .and(" could not be read; name version ")
+            .and_number(version - 1)
+            .and(", which in turn comes from an earlier one")
+            .panic();
+    }
 }
 
 impl Text {
-    /// Enough for two topics and two places; what is longer is cut.
-    const CAPACITY: usize = 2048;
-
-    const fn new() -> Self {
-        Self {
-            bytes: [0; Self::CAPACITY],
-            length: 0,
-        }
-    }
-
-    const fn and(mut self, text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let mut at = 0;
-        while at < bytes.len() && self.length < Self::CAPACITY {
-            self.bytes[self.length] = bytes[at];
-            self.length += 1;
-            at += 1;
-        }
-        self
-    }
-
-    /// The character that starts at this byte.
-    const fn and_character(self, text: &str, at: usize) -> Self {
-        let mut end = at + 1;
-        while !text.is_char_boundary(end) {
-            end += 1;
-        }
-        let (text, _) = text.split_at(end);
-        let (_, character) = text.split_at(at);
-        self.and(character)
-    }
-
-    const fn and_number(self, number: usize) -> Self {
-        const DIGITS: &str = "0123456789";
-        let rest = if number < 10 {
-            self
-        } else {
-            self.and_number(number / 10)
-        };
-        rest.and_character(DIGITS, number % 10)
-    }
-
     const fn and_advice(self, first: Promise, second: Promise) -> Self {
+        let versions = (first.lineage.version, second.lineage.version);
         if same(first.name, second.name)
             && same(first.at, second.at)
-            && same(first.message, second.message)
+            && same(first.message(), second.message())
         {
             return self.and(
                 "\nboth are the same handler, by two ways into this router: list it, or join its router",
             );
         }
-        let known = !first.message.is_empty() && !second.message.is_empty();
-        if known && !same(first.message, second.message) {
+        let known = !first.message().is_empty() && !second.message().is_empty();
+        if known && versions.0 != versions.1 {
+            return self
+                .and("\nthey take its versions ")
+                .and_number(versions.0 as usize)
+                .and(" and ")
+                .and_number(versions.1 as usize)
+                .and(
+                    ": keep the one of the newest, which gets the earlier ones as well by `from`",
+                );
+        }
+        if known && !same(first.message(), second.message()) {
             return self
                 .and("\nthey take different messages, `")
-                .and(first.message)
+                .and(first.message())
                 .and("` and `")
-                .and(second.message)
+                .and(second.message())
                 .and("`: give each a topic of its own");
         }
         self
@@ -440,15 +497,5 @@ impl Text {
 
     const fn and_handler(self, promise: Promise) -> Self {
         self.and("`").and(promise.name).and("` at ").and(promise.at)
-    }
-
-    #[track_caller]
-    const fn panic(&self) -> ! {
-        let (text, _) = self.bytes.split_at(self.length);
-        match std::str::from_utf8(text) {
-            Ok(text) => panic!("{}", text),
-            // Only a text that was cut within a character.
-            Err(_) => panic!("a promise of this router is broken"),
-        }
     }
 }

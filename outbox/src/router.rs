@@ -1,7 +1,9 @@
 //! The router: which handler serves which topic, decided at compile time.
 
+use std::ops::RangeInclusive;
+
 use crate::{
-    handler::{Delivery, Handle, Policy, Started},
+    handler::{Delivery, Handle, Policy, Raw, Started},
     promise::Promise,
 };
 
@@ -27,18 +29,11 @@ impl<S> Copy for Router<S> {}
 pub struct Entry<S: 'static> {
     pub(crate) promise: Promise,
     pub(crate) policy: Policy,
-    /// One per version of the payload; today there is one.
-    pub(crate) versions: &'static [Version<S>],
-}
-
-/// How a payload of one version is turned into a running handler.
-#[derive(Debug)]
-pub(crate) struct Version<S: 'static> {
-    pub(crate) version: u32,
     pub(crate) start: Start<S>,
 }
 
-pub(crate) type Start<S> = fn(&str, Delivery, &S) -> Started;
+/// How a payload, of any version that the handler's message is made of, is turned into a running handler.
+pub(crate) type Start<S> = fn(Raw<'_>, Delivery, &S) -> Started;
 
 impl<S: 'static> Entry<S> {
     /// The entry of handler `H`.
@@ -47,13 +42,14 @@ impl<S: 'static> Entry<S> {
         Self {
             promise: H::PROMISE,
             policy: H::POLICY,
-            versions: const {
-                &[Version {
-                    version: H::PROMISE.version,
-                    start: H::start,
-                }]
-            },
+            start: H::start,
         }
+    }
+
+    /// The versions of the topic that it serves.
+    pub(crate) fn versions(&self) -> RangeInclusive<u32> {
+        let lineage = &self.promise.lineage;
+        lineage.oldest()..=lineage.version
     }
 }
 

@@ -76,7 +76,16 @@ pub struct Order {
 }
 
 /// A line of an [`Order`].
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, garde::Validate)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+    garde::Validate,
+)]
 pub struct Line {
     /// The article.
     #[garde(skip)]

@@ -3,6 +3,7 @@
 //! A behaviour is written once, as `async fn name(db: Db)`, and listed once in
 //! [`on_every_database!`]; it then runs as `…::postgres::name`, `…::pooler::name` and `…::sqlite::name`.
 
+pub mod builds;
 pub mod db;
 pub mod dialect;
 pub mod dice;

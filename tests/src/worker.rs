@@ -93,7 +93,9 @@ impl Workers {
         }
     }
 
-    fn log(&self) -> PathBuf {
+    /// The file in which the handlers of all processes write.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 
@@ -135,6 +137,12 @@ impl Workers {
     #[must_use]
     pub fn relay_an_hour_ahead(&self, settings: &Settings) -> Worker {
         self.relay_with(&["faketime", "-f", "+1h"], settings)
+    }
+
+    /// A process of any role that the binary knows.
+    #[must_use]
+    pub fn start(&self, role: &str, arguments: &[String]) -> Worker {
+        self.spawn(&[], role, arguments)
     }
 
     /// A process that migrates.

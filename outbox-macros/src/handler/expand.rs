@@ -122,7 +122,7 @@ fn stubs(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
         }
 
         impl<#state> #private::Handle<#state> for #marker {
-            fn start(#row: &#private::str, #delivery: #private::Delivery, #of_state: &#state) -> #private::Started {
+            fn start(#row: #private::Raw<'_>, #delivery: #private::Delivery, #of_state: &#state) -> #private::Started {
                 let _ = (#row, #delivery, #of_state);
                 let _: #private::Option<#payload> = #private::None;
                 ::core::unreachable!("the handler did not compile")
@@ -212,7 +212,7 @@ fn start(handler: &Handler, payload: &Ident, private: &TokenStream) -> TokenStre
         private,
     );
     quote_spanned! {span=>
-        fn start(#row: &#private::str, #delivery: #private::Delivery, #of_state: &#state) -> #private::Started {
+        fn start(#row: #private::Raw<'_>, #delivery: #private::Delivery, #of_state: &#state) -> #private::Started {
             let _ = (&#delivery, #of_state);
             let #message = #private::decode::<#payload>(#row)?;
             #(#taken)*

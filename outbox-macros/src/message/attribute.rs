@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::{Attribute, DeriveInput, Path, Token, punctuated::Punctuated, spanned::Spanned as _};
 
-use super::{ARGUMENTS, CARRIER};
+use super::{ARGUMENTS, CARRIER, schema::Schema};
 use crate::{
     args::Args,
     errors::Errors,
@@ -24,6 +24,7 @@ pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut silent = Errors::default();
     let mut parsed = Args::parse(args.clone(), "", ARGUMENTS, &mut silent);
     let krate = Krate::from_args(&mut parsed, &mut silent);
+    let schema = Schema::is_derived(&mut parsed);
     let serde = parsed
         .take("serde")
         .and_then(|arg| arg.flag("").ok())
@@ -36,6 +37,11 @@ pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
     } else {
         TokenStream::new()
     };
+    let schema = if schema {
+        schema_derive(&input.attrs, &krate, span, &mut errors)
+    } else {
+        TokenStream::new()
+    };
     if !errors.is_empty() {
         return quote!(#item #errors);
     }
@@ -44,6 +50,7 @@ pub(super) fn attach(args: TokenStream, item: TokenStream) -> TokenStream {
     let (first, rest) = split(item, &input.attrs);
     let ours = quote_spanned! {span=>
         #serde
+        #schema
         #[derive(#private::Message)]
         #[outbox(#carrier(#args))]
     };
@@ -66,6 +73,7 @@ const INERT: &[&str] = &[
     "non_exhaustive",
     "outbox",
     "repr",
+    "schemars",
     "serde",
     "warn",
 ];
@@ -122,7 +130,7 @@ fn serde_derives(
     let private = krate.private(span);
     let serde = quote_spanned!(span=> #private::serde);
     let path = serde.to_string();
-    let at = (!names_serde(attrs)).then(|| quote_spanned!(span=> #[serde(crate = #path)]));
+    let at = (!names_crate(attrs, "serde")).then(|| quote_spanned!(span=> #[serde(crate = #path)]));
     quote_spanned!(span=> #[derive(#(#serde::#missing),*)] #at)
 }
 
@@ -139,11 +147,42 @@ pub(super) fn derives(attrs: &[Attribute]) -> Vec<Path> {
         .collect()
 }
 
-/// Whether the item says itself where serde is: `#[serde(crate = "...")]`.
-fn names_serde(attrs: &[Attribute]) -> bool {
+/// The derive of the message's schema, if the item does not have it itself.
+fn schema_derive(
+    attrs: &[Attribute],
+    krate: &Krate,
+    span: Span,
+    errors: &mut Errors,
+) -> TokenStream {
+    let derived = |path: &Path| {
+        path.segments
+            .last()
+            .is_some_and(|last| last.ident == "JsonSchema")
+    };
+    if derives(attrs).iter().any(derived) {
+        return TokenStream::new();
+    }
+    if let Some(of_macro) = krate.of_macro() {
+        errors.at(
+            &of_macro,
+            "schemars can't find its way through `$crate`; derive `JsonSchema` below `#[outbox::message]`, or write \
+             `crate = ::path`, or `schema = false`",
+        );
+    }
+    let private = krate.private(span);
+    let schemars = quote_spanned!(span=> #private::schemars);
+    let path = schemars.to_string();
+    let derive = ours("JsonSchema");
+    let at = (!names_crate(attrs, "schemars"))
+        .then(|| quote_spanned!(span=> #[schemars(crate = #path)]));
+    quote_spanned!(span=> #[derive(#schemars::#derive)] #at)
+}
+
+/// Whether the item says itself where a crate is: `#[serde(crate = "...")]`.
+fn names_crate(attrs: &[Attribute], attribute: &str) -> bool {
     attrs
         .iter()
-        .filter(|attr| attr.path().is_ident("serde"))
+        .filter(|attr| attr.path().is_ident(attribute))
         .any(|attr| {
             let args = attr
                 .meta

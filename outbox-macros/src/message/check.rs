@@ -1,9 +1,12 @@
 //! Judges what was read: can this be a message, which fields make its key, which rules apply.
 
 use proc_macro2::Ident;
-use syn::{ExprPath, Generics, Member, Path, Type, Visibility, spanned::Spanned as _};
+use syn::{Attribute, ExprPath, Generics, Member, Path, Type, Visibility, spanned::Spanned as _};
 
-use super::parse::{Field, Garde, Parsed, Shape, Variant};
+use super::{
+    parse::{Field, From, Garde, Parsed, Shape, Variant, Version},
+    schema::Schema,
+};
 use crate::{errors::Errors, krate::Krate, topic_arg::Topic};
 
 /// A message, as far as it can be one; what is missing has been reported.
@@ -14,12 +17,17 @@ pub(super) struct Message {
     /// Empty, unless an error has been reported.
     pub(super) generics: Generics,
     pub(super) topic: Option<Topic>,
+    pub(super) version: u32,
+    /// The message of the previous version.
+    pub(super) from: Option<ExprPath>,
+    pub(super) schema: Schema,
     pub(super) methods: bool,
     /// The derive whose rules run.
     pub(super) garde: Option<Path>,
     pub(super) validate: Option<ExprPath>,
     pub(super) key: Key,
     pub(super) deprecated: bool,
+    pub(super) allows: Vec<Attribute>,
 }
 
 /// How the key is found.
@@ -47,11 +55,14 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Option<Message> {
         generics,
         shape,
         topic,
+        version,
+        schema,
         validate,
         methods,
         serde,
         garde,
         deprecated,
+        allows,
     } = parsed;
     refuse_generics(&generics, errors);
     let unreadable = serde && refuse_borrows(&shape, errors);
@@ -62,17 +73,25 @@ pub(super) fn check(parsed: Parsed, errors: &mut Errors) -> Option<Message> {
         Shape::Enum(variants) => key_of_enum(variants, errors),
     };
     let garde = rules(garde, errors);
+    let (version, from) = lineage(version, errors);
+    // A reader's message may lack fields that others need.
+    let is_read_only = matches!(&schema, Schema::Contract(contract) if !contract.role.publishes());
+    let methods = methods && !is_read_only;
     let message = Message {
         krate,
         ident,
         vis,
         generics,
         topic,
+        version,
+        from,
+        schema,
         methods,
         garde,
         validate,
         key,
         deprecated,
+        allows,
     };
     (!unreadable).then_some(message)
 }
@@ -170,6 +189,50 @@ fn key_of_enum(variants: Vec<Variant>, errors: &mut Errors) -> Key {
         }
     }
     Key::Variants(found)
+}
+
+/// The version, and what the one before it was. That stored messages can't be read must be said by the user.
+fn lineage(version: Version, errors: &mut Errors) -> (u32, Option<ExprPath>) {
+    let Version {
+        number,
+        from,
+        saw_wrong,
+    } = version;
+    let (number, at) = match number {
+        Some((number, at)) => (number, Some(at)),
+        None => (1, None),
+    };
+    match (number, from) {
+        (1, None) => (1, None),
+        (1, Some(_)) if saw_wrong => (1, None),
+        (1, Some(From::None(at))) => {
+            errors.at(&at, "nothing comes before version 1; remove `from`");
+            (1, None)
+        }
+        (1, Some(From::Message(path))) => {
+            errors.at(
+                &path,
+                "a message with `from` comes after version 1; write `version = 2` beside it, or which one it is",
+            );
+            (1, None)
+        }
+        (_, None) => {
+            if let Some(at) = at.filter(|_| !saw_wrong) {
+                let before = number - 1;
+                errors.at(
+                    &at,
+                    format!(
+                        "version {number} has to say what becomes of stored messages of version {before}: \
+                         `from = Type` names the message that is version {before} of the topic, and which turns into this one \
+                         by `From`; `from = none` says that none are stored any more"
+                    ),
+                );
+            }
+            (number, None)
+        }
+        (_, Some(From::None(_))) => (number, None),
+        (_, Some(From::Message(path))) => (number, Some(path)),
+    }
 }
 
 /// The derive whose rules are to run. That rules stand there and don't run must never go unnoticed.

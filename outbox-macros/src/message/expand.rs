@@ -3,7 +3,10 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 
-use super::check::{Key, KeyField, Message};
+use super::{
+    check::{Key, KeyField, Message},
+    schema,
+};
 use crate::{
     krate::Krate,
     publish::Publish,
@@ -42,12 +45,24 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
     });
     let publish = publish(message, bounds.clone(), sound);
     let assertion = sound.then(|| assertion(message)).flatten();
+    let (schema, test) = match sound {
+        true => (schema::items(message), schema::test(message)),
+        false => (None, None),
+    };
+    let version = proc_macro2::Literal::u32_unsuffixed(message.version);
+    let Lineage {
+        items: lineage,
+        successor,
+    } = sound
+        .then(|| lineage(message))
+        .flatten()
+        .unwrap_or_default();
     let allow = allow(message);
     quote_spanned! {span=>
         #allow
         impl #impl_generics #krate::Message for #ident #type_generics #bounds {
             const TOPIC: &'static #private::str = #topic;
-            const VERSION: #private::u32 = 1;
+            const VERSION: #private::u32 = #version;
             const PATH: &'static #private::str = ::core::concat!(::core::module_path!(), "::", #path);
 
             fn key(#this: &Self) -> #private::Option<#private::Cow<'_, #private::str>> {
@@ -57,9 +72,14 @@ pub(super) fn expand(message: &Message, sound: bool) -> TokenStream {
             fn validate(#this: &Self) -> #private::Result<(), #krate::Invalid> {
                 #validate
             }
+
+            #lineage
+            #schema
         }
         #publish
         #assertion
+        #successor
+        #test
     }
 }
 
@@ -108,6 +128,55 @@ fn topic(message: &Message) -> TokenStream {
         Some(topic) => quote!(#topic),
         None => quote_spanned!(over(ident)=> ::core::concat!(::core::module_path!(), "::", #name)),
     }
+}
+
+/// What a message with `from` has besides.
+#[derive(Default)]
+struct Lineage {
+    /// In the impl of the message.
+    items: TokenStream,
+    /// Beside it.
+    successor: TokenStream,
+}
+
+fn lineage(message: &Message) -> Option<Lineage> {
+    let Message {
+        krate,
+        ident,
+        allows,
+        ..
+    } = message;
+    let earlier = message.from.as_ref()?;
+    let allows = span::all(allows);
+    let span = over(earlier);
+    let private = krate.private(span);
+    let [version, payload] = ["outbox_version", "outbox_payload"].map(ours);
+    let items = quote_spanned! {span=>
+        const EARLIER: #private::Option<&'static #private::Lineage> =
+            #private::Some(<Self as #private::Successor>::EARLIER);
+
+        fn from_earlier(#version: #private::u32, #payload: &#private::str)
+            -> #private::Result<Self, #private::Undecodable>
+        {
+            #private::lift(#version, #payload)
+        }
+    };
+    let name = span::text(earlier);
+    let allow = allow(message);
+    let succeeds = |span| {
+        let private = krate.private(span);
+        quote_spanned!(span=> #private::succeeds::<#ident>)
+    };
+    let promise = span::promise(earlier, succeeds, quote!(#name));
+    let successor = quote_spanned! {span=>
+        #allows
+        impl #private::Successor for #ident {
+            type Earlier = #earlier;
+        }
+        #allow
+        #promise
+    };
+    Some(Lineage { items, successor })
 }
 
 /// A constant's topic is held against the grammar once its value is known.

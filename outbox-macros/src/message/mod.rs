@@ -6,8 +6,11 @@
 
 mod attribute;
 mod check;
+#[cfg(feature = "schema")]
+mod contract;
 mod expand;
 mod parse;
+mod schema;
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
@@ -15,7 +18,9 @@ use quote::ToTokens as _;
 use crate::errors::Errors;
 
 /// The arguments of the attribute.
-const ARGUMENTS: &[&str] = &["topic", "validate", "serde", "methods", "version", "crate"];
+const ARGUMENTS: &[&str] = &[
+    "topic", "version", "from", "validate", "schema", "role", "serde", "methods", "crate",
+];
 
 /// The helper attribute in which the arguments travel from the attribute to the derive.
 const CARRIER: &str = "__message";
@@ -31,13 +36,28 @@ pub(crate) fn is_message(attrs: &[syn::Attribute]) -> bool {
 
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let Some(parsed) = parse::parse(item, &mut errors) else {
+    let Some(parsed) = parse::parse(item.clone(), &mut errors) else {
         return errors.into_token_stream();
     };
-    let message = check::check(parsed, &mut errors);
-    let mut tokens = message
-        .map(|message| expand::expand(&message, errors.is_empty()))
-        .unwrap_or_default();
+    let mut tokens = TokenStream::new();
+    if let Some(message) = check::check(parsed, &mut errors) {
+        let contract = contract(&message, item, &mut errors);
+        tokens.extend(expand::expand(&message, errors.is_empty()));
+        tokens.extend(contract);
+    }
     errors.to_tokens(&mut tokens);
     tokens
+}
+
+#[cfg(feature = "schema")]
+fn contract(message: &check::Message, item: TokenStream, errors: &mut Errors) -> TokenStream {
+    // It was parsed once already.
+    let item = errors.ok(syn::parse2(item));
+    item.map(|item| contract::expand(message, &item, errors))
+        .unwrap_or_default()
+}
+
+#[cfg(not(feature = "schema"))]
+fn contract(_: &check::Message, _: TokenStream, _: &mut Errors) -> TokenStream {
+    TokenStream::new()
 }

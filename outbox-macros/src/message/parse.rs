@@ -2,10 +2,10 @@
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::{
-    Attribute, Data, DeriveInput, ExprPath, Fields, Generics, Member, Path, Type, Visibility,
+    Attribute, Data, DeriveInput, Expr, ExprPath, Fields, Generics, Member, Path, Type, Visibility,
 };
 
-use super::{ARGUMENTS, CARRIER, attribute::derives};
+use super::{ARGUMENTS, CARRIER, attribute::derives, schema::Schema};
 use crate::{args::Args, errors::Errors, krate::Krate, span::invocation, topic_arg::Topic};
 
 /// An item under `#[outbox::message]`, as written.
@@ -17,12 +17,34 @@ pub(super) struct Parsed {
     pub(super) shape: Shape,
     /// `None` if it is missing or wrong, which has been reported.
     pub(super) topic: Option<Topic>,
+    pub(super) version: Version,
+    pub(super) schema: Schema,
     pub(super) validate: Option<ExprPath>,
     pub(super) methods: bool,
     pub(super) serde: bool,
     pub(super) garde: Garde,
     /// Whether the item or a part of it is `#[deprecated]`.
     pub(super) deprecated: bool,
+    /// What the user allows for the item they allow for the type that it names by `from`, which may be
+    /// deprecated.
+    pub(super) allows: Vec<Attribute>,
+}
+
+/// `version = 2, from = …`
+#[derive(Default)]
+pub(super) struct Version {
+    /// The number and the tokens that give it; `None` if it is wrong, which has been reported.
+    pub(super) number: Option<(u32, Expr)>,
+    pub(super) from: Option<From>,
+    /// Whether an argument was wrong, so that what is missing may follow from that.
+    pub(super) saw_wrong: bool,
+}
+
+pub(super) enum From {
+    /// `from = none`
+    None(Expr),
+    /// `from = OrderPlacedV1`
+    Message(ExprPath),
 }
 
 pub(super) enum Shape {
@@ -97,10 +119,13 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
         .take("serde")
         .and_then(|arg| errors.ok(arg.flag("serde = false")))
         .unwrap_or(true);
-    refuse_later_versions(&mut args, errors);
+    let version = Version::parse(&mut args, errors);
+    let schema = Schema::parse(&mut args, errors);
 
     let garde = Garde::of(&item);
     let deprecated = attributes(&item).any(|attr| attr.path().is_ident("deprecated"));
+    let allow = |attr: &&Attribute| attr.path().is_ident("allow");
+    let allows = item.attrs.iter().filter(allow).cloned().collect();
     let shape = match item.data {
         Data::Struct(data) => Shape::Struct(fields(data.fields, errors)),
         Data::Enum(data) => Shape::Enum(
@@ -125,11 +150,14 @@ pub(super) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Parsed> {
         generics,
         shape,
         topic,
+        version,
+        schema,
         validate,
         methods,
         serde,
         garde,
         deprecated,
+        allows,
     })
 }
 
@@ -163,18 +191,26 @@ fn topic(args: &mut Args, near: Span, errors: &mut Errors) -> Option<Topic> {
     None
 }
 
-fn refuse_later_versions(args: &mut Args, errors: &mut Errors) {
-    let Some(arg) = args.take("version") else {
-        return;
-    };
-    if let Some(version @ 2..) = errors.ok(arg.count("version = 1")) {
-        errors.at(
-            &arg.value,
-            format!(
-                "version {version} is not possible yet: nothing can turn stored messages of version 1 into it; \
-                 leave `version` out"
-            ),
-        );
+impl Version {
+    fn parse(args: &mut Args, errors: &mut Errors) -> Self {
+        let mut version = Self {
+            saw_wrong: args.saw_wrong(),
+            ..Self::default()
+        };
+        if let Some(arg) = args.take("version") {
+            let number = errors.ok(arg.count("version = 2"));
+            version.saw_wrong |= number.is_none();
+            version.number = number.zip(arg.value);
+        }
+        if let Some(arg) = args.take("from") {
+            let path = errors.ok(arg.path("from = OrderPlacedV1").cloned());
+            version.saw_wrong |= path.is_none();
+            version.from = path.map(|path| match path.path.is_ident("none") {
+                true => From::None(Expr::Path(path)),
+                false => From::Message(path),
+            });
+        }
+        version
     }
 }
 

@@ -47,7 +47,14 @@ pub trait Handler: Send + Sync + 'static {
 )]
 pub trait Handle<S>: Handler {
     /// Decodes the payload, takes from the delivery what the function asks for besides, and calls it.
-    fn start(payload: &str, delivery: Delivery, state: &S) -> Started;
+    fn start(payload: Raw<'_>, delivery: Delivery, state: &S) -> Started;
+}
+
+/// A payload as it stands in its row.
+#[derive(Debug, Clone, Copy)]
+pub struct Raw<'r> {
+    pub(crate) version: u32,
+    pub(crate) payload: &'r str,
 }
 
 /// A running handler, unless its payload was no message.

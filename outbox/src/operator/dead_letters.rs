@@ -18,8 +18,9 @@ use crate::{
     publish::{Envelope, check_json, to_micros},
     store::{
         self, DatabasePool, Store,
-        operate::{Action, Chunk, Corrected, Cursor, Filter, Page, micros},
+        operate::{Action, Chunk, Corrected, Cursor, Filter, Made, Page, micros},
     },
+    version::Lineage,
 };
 
 /// A message that was given up.
@@ -227,8 +228,9 @@ impl DeadLetters {
     }
 
     /// As [`redrive`](Self::redrive), with this message in place of the one that died: for a payload that
-    /// its handler could not take. Its id, key and headers stay, and so do its errors. Returns false if no
-    /// dead message of this id is of the message's topic and version.
+    /// its handler could not take. Its id, key and headers stay, and so do its errors. The row gets
+    /// the message's version. Returns false if no dead message of this id is of the message's topic and version,
+    /// or of an earlier version that it is made of.
     ///
     /// # Errors
     ///
@@ -238,7 +240,12 @@ impl DeadLetters {
         let (payload, version) = Envelope::contents(message, self.max_payload)?;
         let corrected = Corrected {
             payload,
-            route: Some((M::TOPIC, version)),
+            made: Some(Made {
+                topic: M::TOPIC,
+                version,
+                // Versions are small, or no row could have this one.
+                oldest: i32::try_from(Lineage::of::<M>().oldest()).unwrap_or(version),
+            }),
         };
         self.store?.operator().redrive(id, Some(&corrected)).await
     }
@@ -255,7 +262,7 @@ impl DeadLetters {
             .map_err(|reason| Error::new(Kind::Correction(Invalid::new("payload", reason))))?;
         let corrected = Corrected {
             payload: json.to_owned(),
-            route: None,
+            made: None,
         };
         self.store?.operator().redrive(id, Some(&corrected)).await
     }

@@ -93,6 +93,12 @@ impl Envelope {
     ) -> Result<Self, Error> {
         let topic = M::TOPIC;
         let invalid = |invalid| Error::new(Kind::Invalid { topic, invalid });
+        if !M::IS_PUBLISHED {
+            return Err(Error::config(format!(
+                "messages of `{topic}` are only handled here, by `role = reader`, and may lack fields; to publish \
+                 them, leave the role out"
+            )));
+        }
         let (payload, version) = Self::contents(message, limit)?;
         let key = addressed.key.or_else(|| M::key(message).map(Into::into));
         for (what, key) in [("key", &key), ("dedup key", &addressed.dedup_key)] {

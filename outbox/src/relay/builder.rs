@@ -21,7 +21,7 @@ use crate::{
     Error, Outbox, Retention, Router,
     lifecycle::Retry,
     meter,
-    router::{Entry, Version},
+    router::Entry,
     store::{self, DatabasePool, ListenerAddress, Route, Store},
 };
 
@@ -378,22 +378,20 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
             self.config.window(),
         ));
         let topic = entry.promise.topic;
-        entry
-            .versions
-            .iter()
-            .map(move |&Version { version, start }| {
-                let version = i32::try_from(version).map_err(|_| {
-                    Error::config(format!("version {version} of topic `{topic}` is too large"))
-                })?;
-                Ok(Served {
-                    route: Route { topic, version },
-                    handler: entry.promise.name,
-                    start,
-                    retry,
-                    timeout,
-                    limiter: Arc::clone(&limiter),
-                })
+        entry.versions().map(move |number| {
+            let version = i32::try_from(number).map_err(|_| {
+                Error::config(format!("version {number} of topic `{topic}` is too large"))
+            })?;
+            Ok(Served {
+                route: Route { topic, version },
+                version: number,
+                handler: entry.promise.name,
+                start: entry.start,
+                retry,
+                timeout,
+                limiter: Arc::clone(&limiter),
             })
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{Run, backoff::random, counts::add, limit::Waiting, window::Lease};
 use crate::{
-    handler::{Decision, Delivery, DeliveryParts, Failed, Outcome},
+    handler::{Decision, Delivery, DeliveryParts, Failed, Outcome, Raw},
     lifecycle::TakeOver,
     meter,
     store::{Claimed, LeaseId, Settlement, Verdict},
@@ -168,7 +168,11 @@ async fn attempt<S: Send + Sync + 'static>(
     meter::started(served.route.topic, late);
     // Decoding runs the user's code, too: `Deserialize`, the rules, `FromRef`.
     let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        span.in_scope(|| (served.start)(&row.payload, delivery, &run.setup.state))
+        let raw = Raw {
+            version: served.version,
+            payload: &row.payload,
+        };
+        span.in_scope(|| (served.start)(raw, delivery, &run.setup.state))
     }));
     let end = match started {
         Err(panic) => Ended::Panicked(panic),

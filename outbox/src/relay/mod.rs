@@ -93,6 +93,8 @@ struct Setup<S: 'static> {
 /// A route with what its handler's attribute and the builder say about it.
 struct Served<S> {
     route: Route,
+    /// That of the route.
+    version: u32,
     handler: &'static str,
     start: Start<S>,
     retry: Retry,

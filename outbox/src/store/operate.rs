@@ -212,8 +212,16 @@ pub(crate) struct Swept {
 #[derive(Debug)]
 pub(crate) struct Corrected {
     pub(crate) payload: String,
-    /// The topic and version that the payload was made for, where that is known.
-    pub(crate) route: Option<(&'static str, i32)>,
+    /// What the payload was made as, where that is known.
+    pub(crate) made: Option<Made>,
+}
+
+/// The message that a payload is; it takes the place of one of its own version or an earlier one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made {
+    pub(crate) topic: &'static str,
+    pub(crate) version: i32,
+    pub(crate) oldest: i32,
 }
 
 /// States that only a purge, or a person, ends.

@@ -102,7 +102,7 @@ fn read<M: Message>(row: Waiting) -> Result<Undelivered<M>, Error> {
     }
     let headers = row.headers.as_deref().map(serde_json::from_str);
     Ok(Undelivered {
-        message: decode(&row.payload).map_err(|why| unreadable(why.to_string()))?,
+        message: decode(M::VERSION, &row.payload).map_err(|why| unreadable(why.to_string()))?,
         headers: headers.unwrap_or(Ok(BTreeMap::new())).map_err(|_| {
             // serde's text would quote a value.
             unreadable("headers are not a JSON object of strings".to_owned())

@@ -40,6 +40,7 @@ mod traces;
 mod tracing_spans;
 mod transactions;
 mod upgrades;
+mod versions;
 mod volume;
 mod wakes;
 mod windows;

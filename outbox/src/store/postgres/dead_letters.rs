@@ -122,12 +122,12 @@ macro_rules! redrive {
             r#"
 UPDATE "public"."outbox" AS o
 SET state = 'pending', attempts = 0, unsettled = 0, redrives = o.redrives + 1, token = NULL,
-    payload = coalesce($2::json, o.payload),
+    payload = coalesce($2::json, o.payload), version = coalesce($4::int, o.version),
     available_at = statement_timestamp(), leased_until = NULL, settled_at = NULL
 WHERE "#,
             $rows,
             r#" AND o.state = 'dead'
-    AND ($3::text IS NULL OR (o.topic = $3 AND o.version = $4::int))
+    AND ($3::text IS NULL OR (o.topic = $3 AND o.version BETWEEN $5::int AND $4::int))
 RETURNING o.id"#
         )
     };
@@ -279,12 +279,13 @@ pub(super) async fn redrive(
     corrected: Option<&Corrected>,
 ) -> Result<bool, Error> {
     let redrive = store.statements().dead_letters.redrive.of(&store.outbox);
-    let route = corrected.and_then(|corrected| corrected.route);
+    let made = corrected.and_then(|corrected| corrected.made);
     let query = super::query(&store.outbox, redrive)
         .bind(id)
         .bind(corrected.map(|corrected| corrected.payload.clone()))
-        .bind(route.map(|(topic, _)| topic))
-        .bind(route.map(|(_, version)| version));
+        .bind(made.map(|made| made.topic))
+        .bind(made.map(|made| made.version))
+        .bind(made.map(|made| made.oldest));
     let redriven = store.run(query).await.doing("redriving a dead letter")?;
     Ok(!redriven.is_empty())
 }
@@ -325,6 +326,7 @@ pub(super) async fn sweep(
             .bind(ids)
             .bind(None::<String>)
             .bind(None::<String>)
+            .bind(None::<i32>)
             .bind(None::<i32>),
         Action::Discard(reason) => super::query(&store.outbox, &statements.discard_many)
             .bind(ids)

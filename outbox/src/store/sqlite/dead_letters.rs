@@ -100,11 +100,11 @@ const REDRIVE: &str = concat!(
     r#"
 UPDATE "main"."outbox"
 SET state = 'pending', attempts = 0, unsettled = 0, redrives = redrives + 1, token = NULL,
-    payload = ifnull(?2, payload), available_at = "#,
+    payload = ifnull(?2, payload), version = ifnull(?4, version), available_at = "#,
     now!(),
     r#", leased_until = NULL, settled_at = NULL
 WHERE id IN (SELECT value FROM json_each(?1)) AND state = 'dead'
-    AND (?3 IS NULL OR (topic = ?3 AND version = ?4))"#
+    AND (?3 IS NULL OR (topic = ?3 AND version BETWEEN ?5 AND ?4))"#
 );
 
 /// A message may be published again under the id of one that was discarded.
@@ -235,12 +235,13 @@ pub(super) async fn redrive(
     id: Uuid,
     corrected: Option<&Corrected>,
 ) -> Result<bool, Error> {
-    let route = corrected.and_then(|corrected| corrected.route);
+    let made = corrected.and_then(|corrected| corrected.made);
     let query = super::query(&store.statements().dead_letters.redrive)
         .bind(json!([id]).to_string())
         .bind(corrected.map(|corrected| corrected.payload.clone()))
-        .bind(route.map(|(topic, _)| topic))
-        .bind(route.map(|(_, version)| version));
+        .bind(made.map(|made| made.topic))
+        .bind(made.map(|made| made.version))
+        .bind(made.map(|made| made.oldest));
     let redriven = query.execute(&store.pool).await;
     Ok(redriven.doing("redriving a dead letter")?.rows_affected() == 1)
 }
@@ -301,6 +302,7 @@ pub(super) async fn sweep(
             .bind(json!(ids).to_string())
             .bind(None::<String>)
             .bind(None::<String>)
+            .bind(None::<i32>)
             .bind(None::<i32>)
             .execute(&mut *tx)
             .await

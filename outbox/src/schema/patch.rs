@@ -1,0 +1,1 @@
+../../../outbox-macros/src/patch.rs

@@ -1,0 +1,1 @@
+//! Tests of the feature `schema`, in a package of their own.
