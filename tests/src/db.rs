@@ -7,7 +7,10 @@ mod sqlite;
 use std::str::FromStr;
 
 use outbox::{Outbox, OutboxBuilder, Publish, Published};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, PgPool, Row as _, postgres::PgConnectOptions};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, PgPool, Row as _, postgres::PgConnectOptions,
+    sqlite::SqliteJournalMode,
+};
 use uuid::Uuid;
 
 use self::postgres::with_name;
@@ -50,9 +53,14 @@ impl Db {
         Self::Postgres(db)
     }
 
-    /// A fresh SQLite file.
+    /// A fresh SQLite file, with a write-ahead log.
     pub async fn sqlite() -> Self {
-        let db = SqliteDb::create().await;
+        Self::sqlite_with(SqliteJournalMode::Wal).await
+    }
+
+    /// A fresh SQLite file that keeps its journal like this.
+    pub async fn sqlite_with(journal: SqliteJournalMode) -> Self {
+        let db = SqliteDb::create(journal).await;
         outbox::migrate(&db.pool)
             .await
             .expect("the file is migrated");
@@ -111,7 +119,7 @@ impl Db {
                 Self::Postgres(PostgresDb::create(None).await.through_the_pooler())
             }
             Self::Postgres(_) => Self::Postgres(PostgresDb::create(None).await),
-            Self::Sqlite(_) => Self::Sqlite(SqliteDb::create().await),
+            Self::Sqlite(_) => Self::Sqlite(SqliteDb::create(SqliteJournalMode::Wal).await),
         }
     }
 
@@ -120,7 +128,7 @@ impl Db {
         let url = address.strip_prefix(POOLED).unwrap_or(address);
         match url.strip_prefix("sqlite://") {
             Some(file) => Self::Sqlite(SqliteDb {
-                pool: SqliteDb::pool(file, POOL).await,
+                pool: SqliteDb::pool(file, POOL, None).await,
                 file: file.to_owned(),
                 folder: None,
             }),
@@ -161,7 +169,7 @@ impl Db {
                 Self::Postgres(PostgresDb { pool, ..db.clone() })
             }
             Self::Sqlite(db) => Self::Sqlite(SqliteDb {
-                pool: SqliteDb::pool(&db.file, connections).await,
+                pool: SqliteDb::pool(&db.file, connections, None).await,
                 ..db.clone()
             }),
         }

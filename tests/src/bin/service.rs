@@ -1,4 +1,4 @@
-//! A process of one of the two builds: `service ROLE ADDRESS old|new LOG [COUNT]`.
+//! A process of one of the two builds: `service ROLE ADDRESS old|new LOG [COUNT [PUBLISHERS]]`.
 
 use outbox::{Publish, Relay};
 use outbox_tests::{
@@ -13,19 +13,15 @@ async fn main() {
     std::thread::spawn(end_with_the_test);
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [role, address, build, log, rest @ ..] = arguments.as_slice() else {
-        panic!("service ROLE ADDRESS old|new LOG [COUNT]");
+        panic!("service ROLE ADDRESS old|new LOG [COUNT [PUBLISHERS]]");
     };
     let db = Db::open(address).await;
     match role.as_str() {
         "publish" => {
             let count: u32 = rest[0].parse().expect("a number");
-            for number in 0..count {
-                match build.as_str() {
-                    "old" => publish_old(&db, number).await,
-                    _ => publish_new(&db, number).await,
-                }
-                tokio::time::sleep(millis(2)).await;
-            }
+            let publishers: u32 = rest.get(1).map_or(1, |n| n.parse().expect("a number"));
+            let all = (0..publishers).map(|_| publish_all(&db, build, count));
+            futures_util::future::join_all(all).await;
         }
         "relay" => {
             let book = Book { log: log.into() };
@@ -42,6 +38,16 @@ async fn main() {
             runs.expect("the relay runs");
         }
         role => panic!("no role {role}"),
+    }
+}
+
+async fn publish_all(db: &Db, build: &str, count: u32) {
+    for number in 0..count {
+        match build {
+            "old" => publish_old(db, number).await,
+            _ => publish_new(db, number).await,
+        }
+        tokio::time::sleep(millis(2)).await;
     }
 }
 

@@ -19,14 +19,14 @@ pub struct SqliteDb {
 }
 
 impl SqliteDb {
-    pub(super) async fn create() -> Self {
+    pub(super) async fn create(journal: SqliteJournalMode) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("outbox-test")
             .tempdir()
             .expect("a temporary folder");
         let file = folder.path().join("outbox.db").display().to_string();
         Self {
-            pool: Self::pool(&file, POOL).await,
+            pool: Self::pool(&file, POOL, Some(journal)).await,
             file,
             folder: Some(Arc::new(folder)),
         }
@@ -41,13 +41,21 @@ impl SqliteDb {
             .path()
     }
 
-    pub(super) async fn pool(file: &str, connections: u32) -> SqlitePool {
+    /// A file that is there already knows how it keeps its journal.
+    pub(super) async fn pool(
+        file: &str,
+        connections: u32,
+        journal: Option<SqliteJournalMode>,
+    ) -> SqlitePool {
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal)
             .busy_timeout(Duration::from_secs(10));
+        let options = match journal {
+            Some(journal) => options.journal_mode(journal),
+            None => options,
+        };
         SqlitePoolOptions::new()
             .max_connections(connections)
             .connect_lazy_with(options)

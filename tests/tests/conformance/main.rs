@@ -19,6 +19,7 @@ mod listener;
 mod metrics;
 mod migrations;
 mod names;
+mod one_file;
 mod options;
 mod outages;
 mod outcomes;
