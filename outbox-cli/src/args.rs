@@ -1,6 +1,7 @@
 //! The command line.
 
 mod dead;
+mod id;
 
 use std::time::Duration;
 
@@ -133,19 +134,28 @@ Examples:
 pub(crate) struct Reschedule {
     #[command(flatten)]
     pub(crate) message: Which,
+    #[command(flatten)]
+    pub(crate) when: When,
+}
+
+/// When a message becomes due
+#[derive(Debug, Group)]
+#[group(required = true, multiple = false)]
+pub(crate) struct When {
     /// So long from now
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, required_unless_present = "now")]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) r#in: Option<Duration>,
     /// At once
-    #[arg(long, conflicts_with = "in")]
+    #[arg(long)]
     pub(crate) now: bool,
 }
 
 /// Which message
 #[derive(Debug, Group)]
+#[group(required = true, multiple = true)]
 pub(crate) struct Which {
     /// The message's id
-    #[arg(required_unless_present = "dedup_key", conflicts_with_all = ["topic", "dedup_key"])]
+    #[arg(value_parser = id::of_waiting, conflicts_with_all = ["topic", "dedup_key"])]
     pub(crate) id: Option<Uuid>,
     /// The message's topic, for --dedup-key
     #[arg(long, requires = "dedup_key")]
@@ -183,8 +193,21 @@ Examples:
   outbox purge --delivered 1d --topic orders.placed
   outbox purge --delivered 7d --dead 90d --yes")]
 pub(crate) struct Purge {
+    #[command(flatten)]
+    pub(crate) what: Settled,
+    /// Only of this topic
+    #[arg(long)]
+    pub(crate) topic: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: How,
+}
+
+/// What is old enough
+#[derive(Debug, Group)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Settled {
     /// What was delivered so long ago or longer, and kept
-    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration, required_unless_present_any = ["dead", "discarded"])]
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     pub(crate) delivered: Option<Duration>,
     /// Dead letters that died so long ago or longer
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
@@ -192,11 +215,6 @@ pub(crate) struct Purge {
     /// Notes on what was discarded so long ago or longer, of all topics: not together with --topic
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration, conflicts_with = "topic")]
     pub(crate) discarded: Option<Duration>,
-    /// Only of this topic
-    #[arg(long)]
-    pub(crate) topic: Option<String>,
-    #[command(flatten)]
-    pub(crate) how: How,
 }
 
 /// Have no relay claim messages of a topic

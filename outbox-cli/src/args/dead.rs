@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as Group, Subcommand};
 use uuid::Uuid;
 
-use super::How;
+use super::{How, id};
 
 /// Look into messages that were given up, redrive or discard them
 #[derive(Debug, Subcommand)]
@@ -65,7 +65,7 @@ pub(crate) struct List {
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: u32,
     /// Only those that come after this one: the next page
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = id::of_dead)]
     pub(crate) after: Option<Uuid>,
     /// What was discarded, and why; of the filters, only --topic counts
     #[arg(long, conflicts_with_all = ["key", "error", "older_than", "younger_than", "after"])]
@@ -83,6 +83,7 @@ Examples:
   outbox dead show 01890a5d-ac96-774b-bcce-b302099a8057 --payload")]
 pub(crate) struct Show {
     /// The message's id
+    #[arg(value_parser = id::of_dead)]
     pub(crate) id: Uuid,
     /// Its payload and headers as well
     #[arg(long)]
@@ -101,7 +102,7 @@ Examples:
   outbox dead redrive --topic orders.placed --per-second 50 --yes")]
 pub(crate) struct Redrive {
     /// The messages' ids
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
+    #[arg(value_name = "ID", value_parser = id::of_dead, conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
     pub(crate) ids: Vec<Uuid>,
     /// All dead letters
     #[arg(long)]
@@ -125,7 +126,7 @@ Examples:
   outbox dead discard --topic orders.placed --older-than 30d --reason 'out of date'")]
 pub(crate) struct Discard {
     /// The messages' ids
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
+    #[arg(value_name = "ID", value_parser = id::of_dead, conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]
     pub(crate) ids: Vec<Uuid>,
     /// Why
     #[arg(long, value_name = "TEXT")]

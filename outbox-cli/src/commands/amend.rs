@@ -43,7 +43,7 @@ pub(crate) async fn cancel(database: &Database, args: Cancel) -> Result<(), Fail
 }
 
 pub(crate) async fn reschedule(database: &Database, args: Reschedule) -> Result<(), Failure> {
-    let (message, delay) = (named(args.message), args.r#in.unwrap_or_default());
+    let (message, delay) = (named(args.message), args.when.r#in.unwrap_or_default());
     let outcome =
         in_transaction!(database, tx => database.outbox.reschedule(message, delay, &mut tx));
     let why = match outcome {

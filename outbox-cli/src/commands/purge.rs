@@ -14,13 +14,13 @@ pub(crate) async fn purge(database: &Database, args: &Purge) -> Result<(), Failu
     };
     bulk::run(&VERB, &args.how, || {
         let mut purge = each!(database, pool => database.outbox.purge(pool));
-        if let Some(age) = args.delivered {
+        if let Some(age) = args.what.delivered {
             purge = purge.delivered(age);
         }
-        if let Some(age) = args.dead {
+        if let Some(age) = args.what.dead {
             purge = purge.dead(age);
         }
-        if let Some(age) = args.discarded {
+        if let Some(age) = args.what.discarded {
             purge = purge.discarded(age);
         }
         if let Some(topic) = &args.topic {

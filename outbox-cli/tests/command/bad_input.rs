@@ -41,6 +41,12 @@ async fn a_command_line_that_is_wrong_is_refused() {
             "--database",
             "sqlite:x.db",
         ],
+        &["dead", "show", "1234"],
+        &["dead", "list", "--after", "1234"],
+        &["cancel", "1234"],
+        &["cancel"],
+        &["reschedule", "01890a5d-ac96-774b-bcce-b302099a8057"],
+        &["purge", "--topic", "orders.placed"],
     ];
     let mut all = String::new();
     for args in cases {
