@@ -9,12 +9,21 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
 
-use crate::{args, failure::Failure};
+use crate::{
+    args,
+    failure::{self, Failure},
+    show::word,
+    url::{self, ENCODING, FORMS},
+};
 
 /// An outbox, and a pool of its database. Nothing is connected yet.
 pub(crate) struct Database {
     pub(crate) outbox: Outbox,
     pub(crate) pool: Pool,
+    /// The outbox's table, if one was given.
+    table: Option<String>,
+    /// What was read in the URL, for people.
+    read: String,
 }
 
 pub(crate) enum Pool {
@@ -36,11 +45,6 @@ pub(crate) use each;
 /// How long to wait for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the database's URL stands in the environment, the first that does.
-pub(crate) const VARIABLES: [&str; 2] = ["OUTBOX_DATABASE_URL", "DATABASE_URL"];
-
-const FORMS: &str = "give postgres://user@host/database or sqlite:path/to/file";
-
 impl Database {
     /// Only where `may_be_new` a SQLite file that is not there is made, if its URL says so.
     pub(crate) fn find(args: &args::Database, may_be_new: bool) -> Result<Self, Failure> {
@@ -51,9 +55,13 @@ impl Database {
         let outbox = outbox
             .build()
             .map_err(|error| Failure::Usage(error.to_string()))?;
+        let url = url::url(args.database.as_deref())?;
+        let pool = Pool::of(&url, args.pooler, may_be_new)?;
         Ok(Self {
             outbox,
-            pool: Pool::of(&url(args.database.as_deref())?, args.pooler, may_be_new)?,
+            read: pool.read_in(&url),
+            pool,
+            table: args.table.clone(),
         })
     }
 
@@ -68,57 +76,54 @@ impl Database {
         let connected = tokio::time::timeout(PATIENCE, connected).await;
         let reason = match connected {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => match (&self.pool, error.as_database_error()) {
+                (Pool::Postgres(_), Some(refusal)) => {
+                    return Err(Failure::Failed(format!(
+                        "the server refuses: {}; {}",
+                        refusal.message(),
+                        self.read
+                    )));
+                }
+                _ => error.to_string(),
+            },
             Err(_) => format!("no answer within {PATIENCE:?}"),
         };
         let hint = match self.pool {
-            Pool::Postgres(_) => "is the server there, and the URL right?",
+            Pool::Postgres(_) => "is the server there?",
             Pool::Sqlite(_) => {
                 "is the path right? `outbox migrate` makes a file that is not there if `?mode=rwc` stands after its path"
             }
         };
         Err(Failure::Failed(format!(
-            "the database can't be reached: {reason}; {hint}"
+            "the database can't be reached: {reason}; {}; {hint}",
+            self.read
         )))
     }
-}
 
-/// The database's URL. It may hold a password, so that it never stands in an error.
-fn url(given: Option<&str>) -> Result<String, Failure> {
-    if let Some(url) = given {
-        if holds_password(url) {
-            return Err(Failure::Usage(
-                "the URL given by --database holds a password, which everybody on this machine can see; put it into \
-                 the environment: OUTBOX_DATABASE_URL, or PGPASSWORD"
-                    .to_owned(),
-            ));
+    /// Whether the tables are there, and of a version that this command can use.
+    pub(crate) async fn check(&self) -> Result<(), Failure> {
+        let checked = each!(self, pool => self.outbox.check(pool).await);
+        match (checked, &self.table) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), Some(table)) if failure::lacks_tables(&error) => {
+                let table = word(table);
+                Err(Failure::Failed(format!(
+                    "the outbox's tables are missing: is `--table {table}` spelled right? if it is, run \
+                     `outbox migrate --table {table}` first"
+                )))
+            }
+            (Err(error), _) => Err(error.into()),
         }
-        return Ok(url.to_owned());
     }
-    VARIABLES
-        .into_iter()
-        .filter_map(|name| std::env::var(name).ok())
-        .find(|url| !url.is_empty())
-        .ok_or_else(|| {
-            Failure::Usage(format!(
-                "no database is named; {FORMS} by OUTBOX_DATABASE_URL, by DATABASE_URL or by --database"
-            ))
-        })
-}
-
-fn holds_password(url: &str) -> bool {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-    user.contains(':') || url.contains("password=")
 }
 
 impl Pool {
     fn of(url: &str, pooler: bool, may_be_new: bool) -> Result<Self, Failure> {
-        let unreadable = |_| Failure::Usage(format!("the database's URL can't be read; {FORMS}"));
+        const UNREADABLE: &str = "the database's URL can't be read";
         match url.split_once(':').map_or("", |(scheme, _)| scheme) {
             "postgres" | "postgresql" => {
-                let options = PgConnectOptions::from_str(url).map_err(unreadable)?;
+                let options = PgConnectOptions::from_str(url)
+                    .map_err(|_| Failure::Usage(format!("{UNREADABLE}; {FORMS}; {ENCODING}")))?;
                 let mut options = options.application_name("outbox command");
                 if pooler {
                     // A setting of the session, which PgBouncer refuses.
@@ -129,7 +134,8 @@ impl Pool {
                 Ok(Self::Postgres(pool.connect_lazy_with(options)))
             }
             "sqlite" => {
-                let options = SqliteConnectOptions::from_str(url).map_err(unreadable)?;
+                let options = SqliteConnectOptions::from_str(url)
+                    .map_err(|_| Failure::Usage(format!("{UNREADABLE}; {FORMS}")))?;
                 let mut options = options.busy_timeout(PATIENCE);
                 if !may_be_new {
                     options = options.create_if_missing(false);
@@ -143,30 +149,31 @@ impl Pool {
             ))),
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_seen_wherever_it_stands() {
-        for url in [
-            "postgres://app:secret@host/db",
-            "postgres://app:@host/db",
-            "postgres://app:se@cret@host:5432/db",
-            "postgres://host/db?user=app&password=secret",
-        ] {
-            assert!(holds_password(url), "{url}");
-        }
-        for url in [
-            "postgres://app@host:5432/db",
-            "postgres://host:5432/db",
-            "postgres://host/db?application_name=a:b@c",
-            "sqlite:some:file@place",
-            "sqlite://data/app.db?mode=ro",
-        ] {
-            assert!(!holds_password(url), "{url}");
+    /// What was read in the URL, the password left out.
+    fn read_in(&self, url: &str) -> String {
+        match self {
+            Self::Postgres(_) if url::may_be_cut(url) => {
+                format!("an `@` stands after the URL's host, and {ENCODING}")
+            }
+            Self::Postgres(pool) => {
+                let options = pool.connect_options();
+                let host = match options.get_socket() {
+                    Some(socket) => socket.to_string_lossy().into_owned(),
+                    None => options.get_host().to_owned(),
+                };
+                let user = options.get_username();
+                format!(
+                    "it was tried with host {host}, port {}, database {}, user {user}",
+                    options.get_port(),
+                    // The server's own default.
+                    options.get_database().unwrap_or(user)
+                )
+            }
+            Self::Sqlite(pool) => {
+                let options = pool.connect_options();
+                format!("the file is {}", options.get_filename().display())
+            }
         }
     }
 }

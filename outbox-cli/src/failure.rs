@@ -1,11 +1,13 @@
 //! How a command ends when it does not do what it was asked to.
 
 use std::{
+    error::Error as _,
     io::{self, Write as _},
     process::ExitCode,
 };
 
 use anstyle::{AnsiColor, Style};
+use sqlx::postgres::PgDatabaseError;
 
 use crate::{secrets, show::safe};
 
@@ -55,15 +57,23 @@ pub(crate) fn misread(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).unwrap_or(2).into()
 }
 
+/// Whether the outbox's tables are not there at all, rather than of a version that can't be used.
+pub(crate) fn lacks_tables(error: &outbox::Error) -> bool {
+    error.is_schema_mismatch() && error.to_string().contains("tables are missing")
+}
+
 impl From<outbox::Error> for Failure {
     fn from(error: outbox::Error) -> Self {
         let mut text = error.to_string();
+        if let Some(source) = driver(&error) {
+            text = without_line(text, source);
+        }
         // The library speaks to programmers.
         for (theirs, ours) in WORDS {
             text = text.replace(theirs, ours);
         }
         // A SQLite file that may only be read is called a setting as well; that error is the driver's.
-        let is_setting = error.is_config() && std::error::Error::source(&error).is_none();
+        let is_setting = error.is_config() && driver(&error).is_none();
         if is_setting || error.is_invalid() || error.is_too_large() {
             return Self::Usage(text);
         }
@@ -87,7 +97,21 @@ const WORDS: [(&str, &str); 3] = [
 
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
-        Self::Failed(error.to_string())
+        Self::Failed(without_line(error.to_string(), &error))
+    }
+}
+
+/// The driver's error behind one of the library's.
+fn driver(error: &outbox::Error) -> Option<&sqlx::Error> {
+    error.source()?.downcast_ref()
+}
+
+/// The driver adds where in the server's own source an error was made, as if it were a line of the user's.
+fn without_line(text: String, error: &sqlx::Error) -> String {
+    let error = error.as_database_error();
+    match error.and_then(|error| error.try_downcast_ref::<PgDatabaseError>()) {
+        Some(error) => text.replace(&error.to_string(), error.message()),
+        None => text,
     }
 }
 

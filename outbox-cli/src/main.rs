@@ -7,6 +7,7 @@ mod database;
 mod failure;
 mod secrets;
 mod show;
+mod url;
 
 use std::process::ExitCode;
 

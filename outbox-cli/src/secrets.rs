@@ -6,7 +6,7 @@ use std::borrow::Cow;
 pub(crate) fn without(text: &str) -> String {
     let given = std::env::args_os().skip(1);
     let given = given.map(|arg| arg.to_string_lossy().into_owned());
-    let named = crate::database::VARIABLES.into_iter();
+    let named = crate::url::VARIABLES.into_iter();
     let named = named.filter_map(|name| std::env::var(name).ok());
     hide(text, given.chain(named))
 }

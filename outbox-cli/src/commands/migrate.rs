@@ -15,7 +15,7 @@ pub(crate) async fn migrate(database: &Database, args: &Migrate) -> Result<(), F
         return print(&scripts(database, args.from)?);
     }
     if args.check {
-        each!(database, pool => outbox.check(pool).await)?;
+        database.check().await?;
         let scripts = each!(database, pool => outbox.migration_scripts(pool))?;
         let latest = scripts.last().map_or(0, |script| script.version);
         return print(&format!(

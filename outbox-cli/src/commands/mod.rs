@@ -9,7 +9,7 @@ mod stats;
 
 use crate::{
     args::{Args, Command},
-    database::{Database, each},
+    database::Database,
     failure::Failure,
 };
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Command::Migrate(_) => database.reach().await?,
         _ => {
             database.reach().await?;
-            each!(database, pool => database.outbox.check(pool).await)?;
+            database.check().await?;
         }
     }
     match args.command {

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod by_id;
+mod connecting;
 mod dead;
 mod lost;
 mod others;
