@@ -80,7 +80,8 @@ pub(crate) struct List {
 #[command(after_help = "\
 Examples:
   outbox dead show 01890a5d-ac96-774b-bcce-b302099a8057
-  outbox dead show 01890a5d-ac96-774b-bcce-b302099a8057 --payload")]
+  outbox dead show 01890a5d-ac96-774b-bcce-b302099a8057 --payload
+  outbox dead show 01890a5d-ac96-774b-bcce-b302099a8057 --payload --json | jq -r .payload")]
 pub(crate) struct Show {
     /// The message's id
     #[arg(value_parser = id::of_dead)]
@@ -88,6 +89,9 @@ pub(crate) struct Show {
     /// Its payload and headers as well
     #[arg(long)]
     pub(crate) payload: bool,
+    /// Print JSON, in which the payload is a text, as it stands in the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Give dead letters another chance: due at once, with all their attempts
@@ -109,7 +113,8 @@ pub(crate) struct Redrive {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// A file with the payload that takes the place of the one message's; `-` for the standard input
+    /// A file with the payload that takes the place of the one message's; `-` for the standard input. The
+    /// payload that it had is not kept: `outbox dead show ID --payload` prints it first
     #[arg(long, value_name = "FILE", requires = "ids", help_heading = "How")]
     pub(crate) payload: Option<PathBuf>,
     #[command(flatten)]

@@ -1,7 +1,9 @@
 //! `outbox dead`.
 
 mod by_id;
+mod letter;
 mod list;
+mod show;
 
 use std::io::{self, Read as _};
 
@@ -9,17 +11,16 @@ use outbox::{Bulk, DeadLetters};
 use uuid::Uuid;
 
 use crate::{
-    args::{Dead, Discard, Filter, Redrive, Show},
+    args::{Dead, Discard, Filter, Redrive},
     bulk::{self, Verb},
     database::{Database, each},
     failure::Failure,
-    show::{counted, print, safe, safe_json, table, time},
 };
 
 pub(crate) async fn dead(database: &Database, args: Dead) -> Result<(), Failure> {
     match args {
         Dead::List(args) => list::list(database, &args).await,
-        Dead::Show(args) => show(database, &args).await,
+        Dead::Show(args) => show::show(database, &args).await,
         Dead::Redrive(args) => redrive(database, &args).await,
         Dead::Discard(args) => discard(database, &args).await,
     }
@@ -49,47 +50,6 @@ fn chosen(database: &Database, filter: &Filter) -> DeadLetters {
         letters = letters.younger_than(age);
     }
     letters
-}
-
-async fn show(database: &Database, args: &Show) -> Result<(), Failure> {
-    let Some(inspected) = letters(database).inspect(args.id).await? else {
-        return Err(not_dead(args.id));
-    };
-    let letter = &inspected.letter;
-    let facts = [
-        ("id", letter.id.to_string()),
-        (
-            "topic",
-            format!("{}, version {}", letter.topic, letter.version),
-        ),
-        ("key", letter.key.clone().unwrap_or_else(|| "-".to_owned())),
-        ("published", time(letter.created_at)),
-        ("died", time(letter.died_at)),
-        ("attempts", letter.attempts.to_string()),
-        ("redriven", counted(letter.redrives.into(), "time")),
-    ];
-    let mut text = String::new();
-    for (name, fact) in facts {
-        text.push_str(&format!("{name:<10} {}\n", safe(&fact)));
-    }
-    let errors = letter.errors.iter().map(|error| {
-        vec![
-            error.attempt.to_string(),
-            time(error.at),
-            error.text.clone(),
-        ]
-    });
-    text.push('\n');
-    text.push_str(&table(&["ATTEMPT", "AT", "ERROR"], errors));
-    if args.payload {
-        for (name, value) in &inspected.headers {
-            text.push_str(&format!("\nheader {}: {}", safe(name), safe(value)));
-        }
-        text.push_str(&format!("\npayload\n{}\n", safe_json(&inspected.payload)));
-    } else {
-        text.push_str("\nits payload and headers: --payload\n");
-    }
-    print(&text)
 }
 
 async fn redrive(database: &Database, args: &Redrive) -> Result<(), Failure> {

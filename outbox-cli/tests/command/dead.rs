@@ -8,7 +8,6 @@ on_every_database![
     dead_letters_are_listed,
     dead_letters_are_chosen_by_their_age,
     pages_go_on,
-    a_dead_letter_is_shown,
     a_payload_is_corrected,
     many_are_redriven,
     many_are_discarded_with_a_reason,
@@ -102,16 +101,6 @@ async fn pages_go_on(db: Db) {
         "{}",
         more.shown()
     );
-}
-
-async fn a_dead_letter_is_shown(db: Db) {
-    let id = settled(&db, "dead", "orders.placed", "o-1", "refused\nby the bank").await;
-    let id = id.to_string();
-    let shown = outbox(&db, &["dead", "show", &id]).await;
-    assert_shown("dead_show", shown.shown());
-    assert!(!shown.ok().contains("secret") && !shown.ok().contains("acme"));
-    let shown = outbox(&db, &["dead", "show", &id, "--payload"]).await;
-    assert_shown("dead_show_payload", shown.shown());
 }
 
 async fn a_payload_is_corrected(db: Db) {

@@ -1,9 +1,9 @@
 //! `outbox dead list`.
 
-use outbox::{DeadLetter, Discarded, Failure as Attempt};
+use outbox::Discarded;
 use serde_json::{Value, json};
 
-use super::{chosen, letters, not_dead};
+use super::{chosen, letter, letters, not_dead};
 use crate::{
     args::List,
     database::Database,
@@ -23,7 +23,7 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
     }
     let page = choice.list().await?;
     if args.json {
-        print_json(&Value::from_iter(page.iter().map(letter_json)))?;
+        print_json(&Value::from_iter(page.iter().map(letter::as_json)))?;
     }
     let Some(last) = page.last() else {
         return Err(Failure::Nothing(
@@ -69,7 +69,7 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
 fn discarded(page: &[Discarded], args: &List) -> Result<(), Failure> {
     if args.json {
         let notes = page.iter().map(|note| {
-            let mut json = letter_json(&note.letter);
+            let mut json = letter::as_json(&note.letter);
             json["reason"] = json!(note.reason);
             json["discarded_at"] = json!(time(note.discarded_at));
             json
@@ -93,23 +93,4 @@ fn discarded(page: &[Discarded], args: &List) -> Result<(), Failure> {
     });
     let header = ["ID", "TOPIC", "DISCARDED FOR", "WHY", "LAST ERROR"];
     print(&table(&header, rows))
-}
-
-fn letter_json(letter: &DeadLetter) -> Value {
-    let errors = letter.errors.iter().map(
-        |Attempt {
-             attempt, at, text, ..
-         }| { json!({"attempt": attempt, "at": time(*at), "text": text}) },
-    );
-    json!({
-        "id": letter.id,
-        "topic": letter.topic,
-        "version": letter.version,
-        "key": letter.key,
-        "attempts": letter.attempts,
-        "redrives": letter.redrives,
-        "created_at": time(letter.created_at),
-        "died_at": time(letter.died_at),
-        "errors": errors.collect::<Vec<_>>(),
-    })
 }
