@@ -14,13 +14,26 @@ use outbox::Bulk;
 use crate::{
     args::How,
     failure::Failure,
-    show::{messages, print},
+    show::{messages, print, tell},
 };
 
 /// What a change does, in words: `redrive`, `redriven`.
 pub(crate) struct Verb {
     pub(crate) does: &'static str,
     pub(crate) done: &'static str,
+    /// What comes of it.
+    pub(crate) next: Option<&'static str>,
+}
+
+impl Verb {
+    /// Says to how many messages it was done, and what comes of it.
+    pub(crate) fn told(&self, count: u64) -> Result<(), Failure> {
+        print(&format!("{} {}", messages(count), self.done))?;
+        if let Some(next) = self.next {
+            tell(next);
+        }
+        Ok(())
+    }
 }
 
 /// Makes a change. `bulk` is called for the count, and again for the change.
@@ -60,7 +73,7 @@ pub(crate) async fn run(verb: &Verb, how: &How, bulk: impl Fn() -> Bulk) -> Resu
     let changed = bulk.await;
     bar.finish_and_clear();
     match changed {
-        Ok(changed) => print(&format!("{} {}", messages(changed), verb.done)),
+        Ok(changed) => verb.told(changed),
         Err(error) => Err(interrupted(error, done.load(Ordering::Relaxed), verb)),
     }
 }

@@ -56,6 +56,9 @@ async fn redrive(database: &Database, args: &Redrive) -> Result<(), Failure> {
     const VERB: Verb = Verb {
         does: "redrive",
         done: "redriven",
+        next: Some(
+            "what fails again shows in `outbox dead list`; delivered messages leave the table, unless a relay keeps them",
+        ),
     };
     if let Some(file) = &args.payload {
         let [id] = args.ids[..] else {
@@ -97,6 +100,7 @@ async fn discard(database: &Database, args: &Discard) -> Result<(), Failure> {
     const VERB: Verb = Verb {
         does: "discard",
         done: "discarded",
+        next: None,
     };
     if !args.ids.is_empty() {
         return by_id::change(database, &args.ids, &VERB, &args.how, async |id| {

@@ -11,6 +11,7 @@ pub(crate) async fn purge(database: &Database, args: &Purge) -> Result<(), Failu
     const VERB: Verb = Verb {
         does: "purge",
         done: "purged",
+        next: None,
     };
     bulk::run(&VERB, &args.how, || {
         let mut purge = each!(database, pool => database.outbox.purge(pool));

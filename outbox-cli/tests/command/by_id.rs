@@ -22,6 +22,8 @@ async fn messages_are_redriven_by_their_ids(db: Db) {
     )
     .await;
     assert_eq!(ran.ok(), "2 messages redriven\n");
+    let next = "what fails again shows in `outbox dead list`";
+    assert!(ran.err.starts_with(next), "{}", ran.shown());
     assert_eq!(db.count("state = 'pending' AND redrives = 1").await, 2);
     // One of them is dead no more: the other is redriven all the same.
     let ran = outbox(&db, &["dead", "redrive", &ids[0], &ids[2], "--yes"]).await;
@@ -53,7 +55,7 @@ async fn a_dry_run_of_ids_changes_nothing(db: Db) {
     ] {
         let args = [&["dead"], args, &["--dry-run"]].concat();
         let ran = run_with(command(&db, &args), &args, "{}").await;
-        assert_eq!(ran.ok(), told, "{}", ran.shown());
+        assert_eq!((ran.ok(), &*ran.err), (told, ""), "{}", ran.shown());
     }
     assert_eq!(db.count("state = 'dead' AND redrives = 0").await, 2);
     let gone = uuid::Uuid::now_v7().to_string();

@@ -23,7 +23,10 @@ pub(super) async fn change(
     if how.dry_run || ids.len() > 1 {
         let (dead, missing) = look(database, &ids).await?;
         if how.dry_run {
-            return told(dead, &format!("would be {}", verb.done), &missing);
+            if dead > 0 {
+                print(&format!("{} would be {}", messages(dead), verb.done))?;
+            }
+            return all_dead(&missing);
         }
         if dead > 0 {
             bulk::confirm(verb, dead, how.yes)?;
@@ -37,7 +40,10 @@ pub(super) async fn change(
             Err(error) => return Err(bulk::interrupted(error, changed, verb)),
         }
     }
-    told(changed, verb.done, &missing)
+    if changed > 0 {
+        verb.told(changed)?;
+    }
+    all_dead(&missing)
 }
 
 /// An id that is given twice is meant once.
@@ -63,10 +69,7 @@ async fn look(database: &Database, ids: &[Uuid]) -> Result<(u64, Vec<Uuid>), Fai
     Ok((dead, missing))
 }
 
-fn told(count: u64, done: &str, missing: &[Uuid]) -> Result<(), Failure> {
-    if count > 0 {
-        print(&format!("{} {done}", messages(count)))?;
-    }
+fn all_dead(missing: &[Uuid]) -> Result<(), Failure> {
     match missing {
         [] => Ok(()),
         [id] => Err(not_dead(*id)),
