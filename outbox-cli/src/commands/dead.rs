@@ -10,11 +10,13 @@ use std::io::{self, Read as _};
 use outbox::{Bulk, DeadLetters};
 use uuid::Uuid;
 
+use super::topics;
 use crate::{
-    args::{Dead, Discard, Filter, Redrive},
+    args::{Dead, Discard, Filter, How, Redrive},
     bulk::{self, Verb},
     database::{Database, each},
     failure::Failure,
+    show::print,
 };
 
 pub(crate) async fn dead(database: &Database, args: Dead) -> Result<(), Failure> {
@@ -90,8 +92,8 @@ async fn redrive(database: &Database, args: &Redrive) -> Result<(), Failure> {
         .await;
     }
     many(args.all, &args.filter)?;
-    bulk::run(&VERB, &args.how, || -> Bulk {
-        chosen(database, &args.filter).redrive_all()
+    sweep(database, &args.filter, &VERB, &args.how, |chosen| {
+        chosen.redrive_all()
     })
     .await
 }
@@ -109,10 +111,50 @@ async fn discard(database: &Database, args: &Discard) -> Result<(), Failure> {
         .await;
     }
     many(args.all, &args.filter)?;
-    bulk::run(&VERB, &args.how, || -> Bulk {
-        chosen(database, &args.filter).discard_all(&args.reason)
+    sweep(database, &args.filter, &VERB, &args.how, |chosen| {
+        chosen.discard_all(&args.reason)
     })
     .await
+}
+
+/// Changes all that the filter lets through.
+async fn sweep(
+    database: &Database,
+    filter: &Filter,
+    verb: &Verb,
+    how: &How,
+    change: impl Fn(DeadLetters) -> Bulk,
+) -> Result<(), Failure> {
+    match bulk::run(verb, how, || change(chosen(database, filter))).await {
+        Err(Failure::Nothing(text)) => Err(unmatched(database, filter, text).await?),
+        done => done,
+    }
+}
+
+/// No dead letter matches: the topic may be mistyped.
+async fn unmatched(
+    database: &Database,
+    filter: &Filter,
+    mut text: String,
+) -> Result<Failure, Failure> {
+    if let Some(topic) = &filter.topic {
+        let stats = topics::stats(database).await?;
+        if let Some(others) = topics::dead_but_not(&stats, topic) {
+            text.push_str(&format!("; topics with dead letters: {others}"));
+        }
+    }
+    Ok(Failure::Nothing(text))
+}
+
+/// There is nothing to show. That is no fault if nothing in particular was asked for.
+async fn none(database: &Database, filter: &Filter, json: bool) -> Result<(), Failure> {
+    if !filter.is_empty() {
+        return Err(unmatched(database, filter, "no dead letter matches".to_owned()).await?);
+    }
+    match json {
+        true => Ok(()),
+        false => print("there are no dead letters"),
+    }
 }
 
 fn not_dead(id: Uuid) -> Failure {

@@ -6,6 +6,7 @@ mod migrate;
 mod pause;
 mod purge;
 mod stats;
+mod topics;
 
 use crate::{
     args::{Args, Command},

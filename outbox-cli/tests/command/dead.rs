@@ -6,6 +6,8 @@ use crate::{assert_shown, command, outbox, run_with, settled};
 
 on_every_database![
     dead_letters_are_listed,
+    that_there_are_none_is_no_fault,
+    a_mistyped_topic_is_told_the_others,
     dead_letters_are_chosen_by_their_age,
     pages_go_on,
     a_payload_is_corrected,
@@ -15,10 +17,6 @@ on_every_database![
 ];
 
 async fn dead_letters_are_listed(db: Db) {
-    assert_shown(
-        "dead_list_empty",
-        outbox(&db, &["dead", "list"]).await.shown(),
-    );
     settled(&db, "dead", "orders.placed", "o-1", "connection refused").await;
     settled(
         &db,
@@ -48,6 +46,50 @@ async fn dead_letters_are_listed(db: Db) {
     assert_eq!(json[0]["topic"], "orders.placed");
     assert_eq!(json[0]["errors"][1]["text"], "connection refused");
     assert_eq!(json[0]["errors"][1]["at"], "2023-11-14T22:14:20.000Z");
+}
+
+async fn that_there_are_none_is_no_fault(db: Db) {
+    for (args, out) in [
+        (&["dead", "list"][..], "there are no dead letters\n"),
+        (&["dead", "list", "--json"], "[]\n"),
+        (&["dead", "list", "--discarded"], "nothing was discarded\n"),
+        (&["dead", "list", "--discarded", "--json"], "[]\n"),
+    ] {
+        assert_eq!(outbox(&db, args).await.ok(), out);
+    }
+    // Whoever asks for something in particular may have mistyped it.
+    for args in [
+        &["dead", "list", "--topic", "orders.placed"][..],
+        &["dead", "list", "--older-than", "0s", "--json"],
+        &["dead", "list", "--discarded", "--topic", "orders.placed"],
+        &["dead", "redrive", "--all"],
+    ] {
+        let ran = outbox(&db, args).await;
+        assert_eq!(ran.code, 3, "{}", ran.shown());
+    }
+}
+
+async fn a_mistyped_topic_is_told_the_others(db: Db) {
+    settled(&db, "dead", "orders.placed", "o-1", "timeout").await;
+    settled(&db, "dead", "mails.due", "m-1", "timeout").await;
+    settled(&db, "delivered", "orders.sent", "o-1", "timeout").await;
+    let others = "; topics with dead letters: mails.due, orders.placed\n";
+    for (args, named) in [
+        (&["list", "--topic", "ordrs"][..], true),
+        (&["list", "--topic", "orders.sent"], true),
+        (&["redrive", "--topic", "ordrs", "--yes"], true),
+        (&["discard", "--topic", "ordrs", "--reason", "no"], true),
+        // The topic is right, and something else is not.
+        (&["redrive", "--topic", "mails.due", "--key", "o-1"], false),
+        (&["list", "--key", "o-2"], false),
+    ] {
+        let ran = outbox(&db, &[&["dead"], args].concat()).await;
+        assert_eq!(ran.fails(3).ends_with(others), named, "{}", ran.shown());
+    }
+    db.execute("DELETE FROM outbox WHERE state = 'dead'").await;
+    let ran = outbox(&db, &["dead", "list", "--topic", "ordrs"]).await;
+    let none = "; topics with dead letters: none\n";
+    assert!(ran.fails(3).ends_with(none), "{}", ran.shown());
 }
 
 async fn dead_letters_are_chosen_by_their_age(db: Db) {

@@ -8,6 +8,7 @@ mod connecting;
 mod dead;
 mod lost;
 mod others;
+mod pause;
 mod show;
 mod stuck;
 mod terminal;

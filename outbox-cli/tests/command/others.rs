@@ -19,7 +19,6 @@ on_every_database![
     a_message_is_cancelled,
     a_message_is_rescheduled,
     what_is_old_is_purged,
-    a_topic_is_paused_and_resumed,
 ];
 
 async fn an_empty_database_is_migrated(db: Db) {
@@ -251,20 +250,4 @@ async fn what_is_old_is_purged(db: Db) {
     let notes = ["purge", "--discarded", "1s", "--topic", "mails.due", "-y"];
     let ran = outbox(&db, &notes).await;
     assert!(ran.fails(2).contains("--topic"), "{}", ran.shown());
-}
-
-async fn a_topic_is_paused_and_resumed(db: Db) {
-    assert_eq!(
-        outbox(&db, &["pause", "lab.task"]).await.ok(),
-        "lab.task is paused; `outbox resume lab.task` ends it\n"
-    );
-    outbox(&db, &["pause", "lab.task"]).await.fails(3);
-    assert_eq!(db.scalar("SELECT count(*) FROM outbox_paused").await, 1);
-    assert_eq!(
-        outbox(&db, &["resume", "lab.task"]).await.ok(),
-        "lab.task is resumed\n"
-    );
-    outbox(&db, &["resume", "lab.task"]).await.fails(3);
-    let ran = outbox(&db, &["pause", "Not A Topic"]).await;
-    assert!(ran.fails(2).contains("lowercase"), "{}", ran.shown());
 }

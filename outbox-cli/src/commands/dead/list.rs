@@ -3,12 +3,12 @@
 use outbox::Discarded;
 use serde_json::{Value, json};
 
-use super::{chosen, letter, letters, not_dead};
+use super::{chosen, letter, letters, none, not_dead};
 use crate::{
     args::List,
     database::Database,
     failure::Failure,
-    show::{ago, print, print_json, short, table, tell, time},
+    show::{ago, print, print_json, short, table, tell, time, word},
 };
 
 pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure> {
@@ -26,14 +26,12 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
         print_json(&Value::from_iter(page.iter().map(letter::as_json)))?;
     }
     let Some(last) = page.last() else {
-        return Err(Failure::Nothing(
-            match (args.after, args.filter.is_empty()) {
-                (Some(_), _) => "no dead letter comes after that one",
-                (None, true) => "there are no dead letters",
-                (None, false) => "no dead letter matches",
-            }
-            .to_owned(),
-        ));
+        return match args.after {
+            Some(_) => Err(Failure::Nothing(
+                "no dead letter comes after that one".to_owned(),
+            )),
+            None => none(database, &args.filter, args.json).await,
+        };
     };
     if args.json {
         return Ok(());
@@ -77,7 +75,14 @@ fn discarded(page: &[Discarded], args: &List) -> Result<(), Failure> {
         print_json(&Value::from_iter(notes))?;
     }
     if page.is_empty() {
-        return Err(Failure::Nothing("nothing was discarded".to_owned()));
+        return match (&args.filter.topic, args.json) {
+            (Some(topic), _) => Err(Failure::Nothing(format!(
+                "nothing of the topic {} was discarded",
+                word(topic)
+            ))),
+            (None, true) => Ok(()),
+            (None, false) => print("nothing was discarded"),
+        };
     }
     if args.json {
         return Ok(());
