@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args as Group, Parser, Subcommand};
 use uuid::Uuid;
 
-pub(crate) use self::dead::{Dead, Discard, Filter, List, Redrive, Show};
+pub(crate) use self::dead::{Dead, Discard, Filter, List, Reasons, Redrive, Show};
 
 /// See what is stuck in an outbox, and why, and let it go.
 #[derive(Debug, Parser)]
@@ -25,8 +25,11 @@ the environment (in the URL there, or in PGPASSWORD); it is never printed.
 
 Messages of a topic are stuck?
   outbox stats                                  how many wait, since when, and who serves them
-  outbox dead list --topic orders.placed        which were given up, and why
-  outbox dead redrive --topic orders.placed     give them another chance
+  outbox dead reasons --topic orders.placed     why they were given up, and how many for each reason
+  outbox dead list --topic orders.placed        which they are
+  outbox dead show ID                           all errors of one of them
+Once a reason is mended, give what died of it another chance:
+  outbox dead redrive --topic orders.placed --error timeout
 
 Exit codes:
   0  done

@@ -103,10 +103,14 @@ pub(crate) fn word(word: &str) -> String {
     safe(&format!("'{}'", word.replace('\'', "'\\''")))
 }
 
-/// The beginning of a long text.
+/// The beginning of a long text, for a cell of a table.
 pub(crate) fn short(text: &str) -> String {
-    const LONGEST: usize = 80;
-    match text.char_indices().nth(LONGEST) {
+    cut(text, 80)
+}
+
+/// The first characters of a text that has more.
+pub(crate) fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         None => text.to_owned(),
         Some((at, _)) => format!("{}…", &text[..at]),
     }

@@ -11,10 +11,12 @@ use super::{How, id};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
-  outbox dead list --topic orders.placed        which were given up, and why
-  outbox dead redrive --topic orders.placed     give them another chance")]
+  outbox dead reasons --topic orders.placed     why they were given up, and how many for each reason
+  outbox dead list --topic orders.placed        which they are
+  outbox dead redrive --topic orders.placed --error timeout")]
 pub(crate) enum Dead {
     List(List),
+    Reasons(Reasons),
     Show(Show),
     Redrive(Redrive),
     Discard(Discard),
@@ -75,6 +77,23 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
+/// Count dead letters by topic and last error, the most frequent first
+///
+/// The latest 10,000 are counted.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox dead reasons
+  outbox dead reasons --topic orders.placed --younger-than 1d
+  outbox dead reasons --json | jq '.reasons[0]'")]
+pub(crate) struct Reasons {
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Show a dead letter: its last ten errors, with attempt and time
 #[derive(Debug, Group)]
 #[command(after_help = "\
@@ -103,7 +122,7 @@ Examples:
   outbox dead redrive 01890a5d-ac96-774b-bcce-b302099a8057
   outbox dead redrive 01890a5d-ac96-774b-bcce-b302099a8057 --payload corrected.json
   outbox dead redrive --topic orders.placed --error timeout --dry-run
-  outbox dead redrive --topic orders.placed --per-second 50 --yes")]
+  outbox dead redrive --topic orders.placed --error timeout --per-second 50 --yes")]
 pub(crate) struct Redrive {
     /// The messages' ids
     #[arg(value_name = "ID", value_parser = id::of_dead, conflicts_with_all = ["all", "topic", "key", "error", "older_than", "younger_than", "limit", "per_second"])]

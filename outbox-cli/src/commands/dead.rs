@@ -3,6 +3,7 @@
 mod by_id;
 mod letter;
 mod list;
+mod reasons;
 mod show;
 
 use std::io::{self, Read as _};
@@ -22,6 +23,7 @@ use crate::{
 pub(crate) async fn dead(database: &Database, args: Dead) -> Result<(), Failure> {
     match args {
         Dead::List(args) => list::list(database, &args).await,
+        Dead::Reasons(args) => reasons::reasons(database, &args).await,
         Dead::Show(args) => show::show(database, &args).await,
         Dead::Redrive(args) => redrive(database, &args).await,
         Dead::Discard(args) => discard(database, &args).await,
@@ -127,6 +129,7 @@ async fn sweep(
 ) -> Result<(), Failure> {
     match bulk::run(verb, how, || change(chosen(database, filter))).await {
         Err(Failure::Nothing(text)) => Err(unmatched(database, filter, text).await?),
+        Ok(()) if how.dry_run => reasons::before_a_change(database, filter, how.limit).await,
         done => done,
     }
 }

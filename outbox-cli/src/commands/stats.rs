@@ -113,7 +113,7 @@ fn hints(stats: &Stats) -> Vec<String> {
     let mut hints = Vec::new();
     for topic in topics(|route| route.dead > 0) {
         hints.push(format!(
-            "why messages of {topic} are dead: outbox dead list --topic {topic}"
+            "why messages of {topic} are dead: outbox dead reasons --topic {topic}"
         ));
     }
     for topic in topics(|route| route.paused && route.pending() > 0) {

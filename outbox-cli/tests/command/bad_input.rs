@@ -87,6 +87,7 @@ async fn help_needs_no_manual() {
         &["stats", "--help"],
         &["dead", "--help"],
         &["dead", "list", "--help"],
+        &["dead", "reasons", "--help"],
         &["dead", "show", "--help"],
         &["dead", "redrive", "--help"],
         &["dead", "discard", "--help"],

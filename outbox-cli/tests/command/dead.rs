@@ -54,6 +54,7 @@ async fn that_there_are_none_is_no_fault(db: Db) {
         (&["dead", "list", "--json"], "[]\n"),
         (&["dead", "list", "--discarded"], "nothing was discarded\n"),
         (&["dead", "list", "--discarded", "--json"], "[]\n"),
+        (&["dead", "reasons"], "there are no dead letters\n"),
     ] {
         assert_eq!(outbox(&db, args).await.ok(), out);
     }
@@ -62,6 +63,7 @@ async fn that_there_are_none_is_no_fault(db: Db) {
         &["dead", "list", "--topic", "orders.placed"][..],
         &["dead", "list", "--older-than", "0s", "--json"],
         &["dead", "list", "--discarded", "--topic", "orders.placed"],
+        &["dead", "reasons", "--topic", "orders.placed"],
         &["dead", "redrive", "--all"],
     ] {
         let ran = outbox(&db, args).await;
@@ -77,6 +79,7 @@ async fn a_mistyped_topic_is_told_the_others(db: Db) {
     for (args, named) in [
         (&["list", "--topic", "ordrs"][..], true),
         (&["list", "--topic", "orders.sent"], true),
+        (&["reasons", "--topic", "ordrs"], true),
         (&["redrive", "--topic", "ordrs", "--yes"], true),
         (&["discard", "--topic", "ordrs", "--reason", "no"], true),
         // The topic is right, and something else is not.
@@ -138,11 +141,9 @@ async fn pages_go_on(db: Db) {
     }
     assert_eq!(seen, 5, "each once");
     let more = outbox(&db, &["dead", "list", "--limit", "2"]).await;
-    assert!(
-        more.err.contains("there may be more: --after "),
-        "{}",
-        more.shown()
-    );
+    for told in ["there may be more: --after ", "`outbox dead reasons`"] {
+        assert!(more.err.contains(told), "{}", more.shown());
+    }
 }
 
 async fn a_payload_is_corrected(db: Db) {
@@ -176,10 +177,9 @@ async fn many_are_redriven(db: Db) {
     settled(&db, "dead", "mails.due", "m-1", "timeout").await;
     let choice = ["dead", "redrive", "--topic", "orders.placed"];
     let with = |more: &[&'static str]| [&choice[..], more].concat();
-    assert_eq!(
-        outbox(&db, &with(&["--dry-run"])).await.ok(),
-        "5 messages would be redriven\n"
-    );
+    let dry = outbox(&db, &with(&["--dry-run"])).await;
+    let count = "5 messages would be redriven\n";
+    assert!(dry.ok().starts_with(count), "{}", dry.shown());
     assert_eq!(db.count("state = 'pending'").await, 0);
     let ran = outbox(&db, &with(&["--limit", "2", "--yes"])).await;
     assert_shown("dead_redrive", ran.shown());

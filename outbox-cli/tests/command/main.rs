@@ -9,6 +9,7 @@ mod dead;
 mod lost;
 mod others;
 mod pause;
+mod reasons;
 mod show;
 mod stuck;
 mod terminal;

@@ -96,7 +96,11 @@ async fn nothing_in_the_table_steers_the_terminal(db: Db) {
         &["stats", "--json"],
         &["dead", "list"],
         &["dead", "list", "--json"],
+        &["dead", "reasons"],
+        &["dead", "reasons", "--json"],
+        &["dead", "redrive", "--all", "--dry-run"],
         &["dead", "show", &id, "--payload"],
+        &["dead", "show", &id, "--payload", "--json"],
     ] {
         let ran = outbox(&db, args).await;
         let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';

@@ -39,8 +39,12 @@ async fn stuck_messages_are_found_explained_and_let_go(db: Db) {
         ["lab.task", "1", "0", "0", "0", "0", "12"],
         "{stats}"
     );
-    let hint = "outbox dead list --topic lab.task";
+    let hint = "outbox dead reasons --topic lab.task";
     assert!(stats.contains(hint), "{stats}");
+
+    let reasons = outbox(&db, &["dead", "reasons", "--topic", "lab.task"]).await;
+    let line = "12     lab.task  no such account: 7\n";
+    assert!(reasons.ok().contains(line), "{}", reasons.shown());
 
     let list = outbox(&db, &["dead", "list", "--topic", "lab.task"]).await;
     let list = list.ok();

@@ -59,7 +59,10 @@ pub(super) async fn list(database: &Database, args: &List) -> Result<(), Failure
     ];
     print(&table(&header, rows))?;
     if page.len() == args.limit as usize {
-        tell(&format!("there may be more: --after {}", last.id));
+        tell(&format!(
+            "there may be more: --after {}; `outbox dead reasons` counts them by their errors",
+            last.id
+        ));
     }
     Ok(())
 }
