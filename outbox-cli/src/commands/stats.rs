@@ -116,10 +116,17 @@ fn hints(stats: &Stats) -> Vec<String> {
             "why messages of {topic} are dead: outbox dead reasons --topic {topic}"
         ));
     }
-    for topic in topics(|route| route.paused && route.pending() > 0) {
-        hints.push(format!(
-            "to let messages of {topic} go on: outbox resume {topic}"
-        ));
+    // A pause has its reason, which comes before its end.
+    for paused in &stats.paused {
+        let mut routes = stats.routes.iter();
+        if routes.any(|route| route.topic == paused.topic && route.pending() > 0) {
+            let topic = word(&paused.topic);
+            let reason = paused.reason.as_deref().map(short);
+            let reason = reason.as_deref().unwrap_or("nobody said why");
+            hints.push(format!(
+                "{topic} is paused ({reason}): once that is settled, outbox resume {topic}"
+            ));
+        }
     }
     for topic in topics(|route| route.unrouted) {
         hints.push(format!(

@@ -13,6 +13,7 @@ on_every_database![
     a_topic_is_paused_and_resumed,
     a_pause_of_what_nobody_knows_is_warned_of,
     what_is_paused_instead_is_named,
+    a_reason_comes_before_its_end,
 ];
 
 async fn a_topic_is_paused_and_resumed(db: Db) {
@@ -57,4 +58,29 @@ async fn what_is_paused_instead_is_named(db: Db) {
     let ran = outbox(&db, &["resume", "ordrs.placed"]).await;
     let both = "; paused topics: mails.due, orders.placed\n";
     assert!(ran.fails(3).ends_with(both), "{}", ran.shown());
+}
+
+async fn a_reason_comes_before_its_end(db: Db) {
+    for (topic, reason) in [
+        ("orders.placed", &["--reason", "a bad release"][..]),
+        ("mails.due", &[]),
+        ("nobodys", &["--reason", "nothing waits"]),
+    ] {
+        let args = [&["pause", topic], reason].concat();
+        outbox(&db, &args).await.ok();
+    }
+    waiting(&db, "orders.placed", &db.ago(secs(5))).await;
+    waiting(&db, "mails.due", &db.ahead(secs(60))).await;
+    let stats = outbox(&db, &["stats"]).await;
+    let hints = stats.ok().lines();
+    let hints: Vec<_> = hints
+        .filter(|line| line.contains("outbox resume"))
+        .collect();
+    assert_eq!(
+        hints,
+        [
+            "mails.due is paused (nobody said why): once that is settled, outbox resume mails.due",
+            "orders.placed is paused (a bad release): once that is settled, outbox resume orders.placed",
+        ]
+    );
 }
