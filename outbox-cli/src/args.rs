@@ -71,6 +71,7 @@ pub(crate) enum Command {
     Purge(Purge),
     Pause(Pause),
     Resume(Resume),
+    PlainSql(PlainSql),
 }
 
 /// Create or update the outbox's tables
@@ -243,3 +244,13 @@ pub(crate) struct Resume {
     /// The topic
     pub(crate) topic: String,
 }
+
+/// Print the SQL by which a program in any language publishes
+///
+/// Nothing is asked of the database. What else a row may have stands in the library's page `plain_sql`.
+#[derive(Debug, Group)]
+#[command(after_help = "\
+Examples:
+  outbox plain-sql
+  outbox plain-sql --table msg.outbox")]
+pub(crate) struct PlainSql {}

@@ -31,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) pooler: bool,
     pub(crate) wake: bool,
     pub(crate) strict: bool,
+    pub(crate) captured: bool,
 }
 
 impl Default for Outbox {
@@ -50,6 +51,7 @@ impl Default for Settings {
             pooler: false,
             wake: true,
             strict: false,
+            captured: false,
         }
     }
 }
@@ -64,7 +66,7 @@ impl Outbox {
     }
 
     fn with(settings: Settings) -> Self {
-        let statements = Statements::new(&settings.table);
+        let statements = Statements::new(&settings);
         Self(Arc::new(Inner {
             settings,
             statements,
@@ -135,6 +137,15 @@ impl OutboxBuilder {
         self
     }
 
+    /// For messages that a reader of the database's stream of changes delivers, such as Debezium, and no relay: they
+    /// are written as delivered, so that no relay claims them and nothing but their INSERT stands in the
+    /// stream. A [retention](crate::Retention), or [`Outbox::purge`], removes them. They can't be delayed, and
+    /// wake nobody. Default: false. The page [`change_data_capture`](crate::change_data_capture) has the rest.
+    pub fn captured(mut self, captured: bool) -> Self {
+        self.settings.captured = captured;
+        self
+    }
+
     /// The outbox.
     ///
     /// # Errors
@@ -153,6 +164,10 @@ impl OutboxBuilder {
             return Err(Error::config(
                 "`publish_timeout` is zero: no publish could succeed; give at least 1 ms",
             ));
+        }
+        if self.settings.captured {
+            // There is nobody to wake.
+            self.settings.wake = false;
         }
         Ok(Outbox::with(self.settings))
     }

@@ -58,6 +58,14 @@ pub mod compile_errors {}
 pub mod changing_a_message {}
 
 #[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/plain-sql.md")]
+pub mod plain_sql {}
+
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/change-data-capture.md")]
+pub mod change_data_capture {}
+
+#[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/metrics.md")]
 pub mod metrics {}
 

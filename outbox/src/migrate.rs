@@ -61,6 +61,19 @@ impl Outbox {
         Ok(store::reach(self, pool)?.migration_scripts())
     }
 
+    /// The SQL by which a program in any language publishes a message to this outbox: an INSERT with what is
+    /// required, and on Postgres the statement that wakes relays which listen, unless
+    /// [`wake(false)`](crate::OutboxBuilder::wake) says that none are. Topic and payload are examples; what else
+    /// may be given stands in [`plain_sql`](crate::plain_sql). Nothing is asked of the database: a pool made by
+    /// `connect_lazy` will do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_config`] for a schema on SQLite.
+    pub fn plain_sql(&self, pool: &impl DatabasePool) -> Result<String, Error> {
+        Ok(store::reach(self, pool)?.plain_sql())
+    }
+
     /// Checks that this outbox's tables are there, and that this build can work with them.
     ///
     /// # Errors

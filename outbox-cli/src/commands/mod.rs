@@ -4,6 +4,7 @@ mod amend;
 mod dead;
 mod migrate;
 mod pause;
+mod plain_sql;
 mod purge;
 mod stats;
 mod topics;
@@ -20,6 +21,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let database = Database::find(&args.database, migrates)?;
     match &args.command {
         Command::Migrate(args) if args.print => {}
+        Command::PlainSql(_) => {}
         Command::Migrate(_) => database.reach().await?,
         _ => {
             database.reach().await?;
@@ -35,5 +37,6 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Command::Purge(args) => purge::purge(&database, &args).await,
         Command::Pause(args) => pause::pause(&database, &args).await,
         Command::Resume(args) => pause::resume(&database, &args).await,
+        Command::PlainSql(_) => plain_sql::plain_sql(&database),
     }
 }

@@ -83,6 +83,7 @@ async fn a_misplaced_url_is_never_printed() {
 async fn help_needs_no_manual() {
     let cases: &[&[&str]] = &[
         &["--help"],
+        &["plain-sql", "--help"],
         &["migrate", "--help"],
         &["stats", "--help"],
         &["dead", "--help"],

@@ -12,6 +12,7 @@ use crate::{assert_shown, outbox, settled, waiting};
 on_every_database![
     an_empty_database_is_migrated,
     the_sql_is_printed,
+    the_sql_of_other_programs_is_printed,
     statistics_are_shown,
     nothing_in_the_table_steers_the_terminal,
     statistics_are_printed_as_json,
@@ -20,6 +21,18 @@ on_every_database![
     a_message_is_rescheduled,
     what_is_old_is_purged,
 ];
+
+async fn the_sql_of_other_programs_is_printed(db: Db) {
+    let printed = outbox(&db, &["plain-sql"]).await;
+    let told = each!(db, pool => db.outbox().plain_sql(pool)).expect("the statements");
+    assert_eq!(printed.ok(), told);
+    let other = outbox(&db, &["plain-sql", "--table", "letters"]).await;
+    assert!(
+        other.ok().contains(r#"."letters" ("topic""#),
+        "{}",
+        other.ok()
+    );
+}
 
 async fn an_empty_database_is_migrated(db: Db) {
     let db = db.empty().await;

@@ -199,8 +199,6 @@ pub(super) fn test(message: &Message) -> Option<TokenStream> {
         .deprecated
         .then(|| quote_spanned!(span=> #[allow(deprecated)]));
     Some(quote_spanned! {span=>
-        // A message inside of a function has no test: nothing outside can name it.
-        #[allow(unnameable_test_items)]
         #allow
         #[::core::prelude::v1::test]
         fn #name() {

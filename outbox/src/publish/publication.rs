@@ -123,6 +123,11 @@ impl<'m> Publication<'m> {
 
     pub(crate) fn seal(mut self, outbox: &Outbox) -> Result<Envelope, Error> {
         trace_context::inject(&mut self.addressed.headers);
+        if outbox.settings().captured && self.addressed.due != Due::In(Duration::ZERO) {
+            return Err(Error::config(
+                "a message of an outbox with `captured(true)` can't be delayed: its reader takes it at once",
+            ));
+        }
         self.message
             .seal(self.addressed, outbox.settings().max_payload)
     }

@@ -41,6 +41,7 @@ pub(crate) use self::{
 pub use self::{listener::ListenerAddress, migrate::MigrationScript, pool::DatabasePool};
 use crate::{
     Error, MessageState, Outbox, Published,
+    config::Settings,
     lifecycle::Retry,
     publish::{Due, Envelope, On},
 };
@@ -55,6 +56,9 @@ pub(crate) trait Store: Send + Sync {
 
     /// What [`migrate`](Self::migrate) runs, oldest first.
     fn migration_scripts(&self) -> Vec<MigrationScript>;
+
+    /// The statements by which a program in any language publishes a message.
+    fn plain_sql(&self) -> String;
 
     /// The migrations in place, oldest first; empty without the history table.
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>>;
@@ -277,14 +281,14 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    pub(crate) fn new(table: &Table) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
-        let _ = table;
+        let _ = settings;
         Self {
             #[cfg(feature = "postgres")]
-            postgres: postgres::Statements::new(table),
+            postgres: postgres::Statements::new(settings),
             #[cfg(feature = "sqlite")]
-            sqlite: sqlite::Statements::new(table),
+            sqlite: sqlite::Statements::new(settings),
         }
     }
 }

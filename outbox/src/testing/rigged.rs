@@ -96,6 +96,10 @@ impl Store for Arc<Rigged> {
         self.store.migration_scripts()
     }
 
+    fn plain_sql(&self) -> String {
+        self.store.plain_sql()
+    }
+
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {
         self.store.versions()
     }

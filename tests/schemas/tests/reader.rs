@@ -3,9 +3,10 @@
 use outbox::{Outbox, Publish};
 use sqlx::SqlitePool;
 
+// The message stands in the function: its schema's test would be that of the owner's file.
+#[allow(unnameable_test_items)]
 #[tokio::test]
 async fn it_can_not_be_published_by_any_way() {
-    // It stands in a function: its schema's test is that of the owner's file.
     #[outbox::message(topic = "orders.placed", schema = "schemas/orders.placed/v1.json", role = reader)]
     #[derive(Debug)]
     struct OrderPlaced {

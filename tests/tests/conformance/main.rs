@@ -3,6 +3,7 @@
 mod against_reference;
 mod by_hand;
 mod cancels;
+mod capture;
 mod claims;
 mod crashes;
 mod dead_letters;
@@ -24,6 +25,7 @@ mod options;
 mod outages;
 mod outcomes;
 mod pauses;
+mod plain_sql;
 mod poolers;
 mod publishing;
 mod purges;

@@ -56,6 +56,15 @@ impl Signals {
         )
     }
 
+    /// The question by itself, for a transaction that has published by plain SQL.
+    pub(super) fn plain_sql(self) -> String {
+        let (channel, armed) = (self.channel(), self.armed());
+        format!(
+            "-- In the same transaction: wakes relays that listen. Without it the message waits for their next poll.\n\
+             SELECT CASE WHEN pg_try_advisory_xact_lock_shared({armed}) THEN NULL ELSE pg_notify('{channel}', '') END;\n"
+        )
+    }
+
     /// Held by the lookout's listener.
     fn lookout(self) -> String {
         format!("{LOOKOUT}, {}", self.hash.cast_signed())

@@ -33,10 +33,10 @@ use self::session::Connected;
 pub(super) use self::testing::waiting;
 pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Ears, Limits, ListenerAddress, MigrationScript, MissingRights, Session, Store, Table, Version,
+    Ears, Limits, ListenerAddress, MigrationScript, MissingRights, Session, Store, Version,
     operate::Operate,
 };
-use crate::{Error, Outbox};
+use crate::{Error, Outbox, config::Settings};
 
 /// Appends a failure to the last nine; its text is an SQL expression.
 macro_rules! error_added {
@@ -79,11 +79,12 @@ pub(super) struct Statements {
 const DEFAULT_SCHEMA: &str = "public";
 
 impl Statements {
-    pub(super) fn new(table: &Table) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let table = &settings.table;
         let render = |sql: &str| -> Arc<str> { table.render(sql, DEFAULT_SCHEMA).into() };
         let signals = listen::Signals::of(table);
         Self {
-            publish: publish::Statements::new(render, signals),
+            publish: publish::Statements::new(render, signals, settings.captured),
             claim: claim::Statements::new(render),
             settle: settle::Statements::new(render),
             amend: amend::Statements::new(render, signals),
@@ -159,6 +160,10 @@ impl Store for Postgres {
 
     fn migration_scripts(&self) -> Vec<MigrationScript> {
         migrate::scripts(&self.outbox.settings().table)
+    }
+
+    fn plain_sql(&self) -> String {
+        publish::plain_sql(&self.outbox)
     }
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {

@@ -32,11 +32,12 @@ macro_rules! one {
     ($rest:literal) => {
         concat!(
             r#"
-INSERT INTO "public"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
+INSERT INTO "public"."outbox"
+    (id, topic, version, key, payload, headers, available_at, dedup_key, state, settled_at)
 VALUES ($1, $2, $3, $4, $5::json, $6::json,
     COALESCE(clock_timestamp() + $7 * interval '1 microsecond',
         GREATEST(clock_timestamp(), timestamptz 'epoch' + $8 * interval '1 microsecond')),
-    $9)
+    $9, 'pending', NULL)
 "#,
             $rest
         )
@@ -47,11 +48,12 @@ macro_rules! many {
     ($rest:literal) => {
         concat!(
             r#"
-INSERT INTO "public"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
+INSERT INTO "public"."outbox"
+    (id, topic, version, key, payload, headers, available_at, dedup_key, state, settled_at)
 SELECT id, topic, version, key, payload::json, headers::json,
     COALESCE(clock_timestamp() + delay * interval '1 microsecond',
         GREATEST(clock_timestamp(), timestamptz 'epoch' + at * interval '1 microsecond')),
-    dedup_key
+    dedup_key, 'pending', NULL
 FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[])
     WITH ORDINALITY AS row (id, topic, version, key, payload, headers, delay, at, dedup_key, n)
 ORDER BY n
@@ -71,19 +73,53 @@ JOIN "public"."outbox" AS o ON o.topic = taken.topic AND o.dedup_key = taken.ded
 /// Refused outside of a transaction, and takes no more than the INSERT takes itself.
 const STRICT: &str = r#"LOCK TABLE "public"."outbox" IN ROW EXCLUSIVE MODE"#;
 
+/// For programs in other languages; the page `plain_sql` says what else may be given.
+const PLAIN: &str = r#"INSERT INTO "public"."outbox" ("topic", "payload")
+VALUES ('orders.placed', '{"order": 42}');
+"#;
+
+const PLAIN_CAPTURED: &str = r#"INSERT INTO "public"."outbox" ("topic", "payload", "state", "settled_at")
+VALUES ('orders.placed', '{"order": 42}', 'pending', NULL);
+"#;
+
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, signals: Signals) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, signals: Signals, captured: bool) -> Self {
+        let writing = |sql: &str| render(&written(sql, captured));
         Self {
-            one: Waking::new(render(one!("ON CONFLICT DO NOTHING RETURNING id")), signals),
-            many: Waking::new(
-                render(many!("ON CONFLICT DO NOTHING RETURNING id")),
+            one: Waking::new(
+                writing(one!("ON CONFLICT DO NOTHING RETURNING id")),
                 signals,
             ),
-            one_fresh: Waking::counting(&render(one!("RETURNING 1")), signals),
-            many_fresh: Waking::counting(&render(many!("RETURNING 1")), signals),
+            many: Waking::new(
+                writing(many!("ON CONFLICT DO NOTHING RETURNING id")),
+                signals,
+            ),
+            one_fresh: Waking::counting(&writing(one!("RETURNING 1")), signals),
+            many_fresh: Waking::counting(&writing(many!("RETURNING 1")), signals),
             existing: render(EXISTING),
             strict: render(STRICT),
         }
+    }
+}
+
+/// The statement as it is, or as the outbox is for a reader of the stream of changes.
+fn written(sql: &str, captured: bool) -> String {
+    match captured {
+        true => sql.replace("'pending', NULL", "'delivered', clock_timestamp()"),
+        false => sql.to_owned(),
+    }
+}
+
+pub(super) fn plain_sql(outbox: &Outbox) -> String {
+    let table = &outbox.settings().table;
+    let insert = match outbox.settings().captured {
+        true => written(PLAIN_CAPTURED, true),
+        false => PLAIN.to_owned(),
+    };
+    let insert = table.render(&insert, super::DEFAULT_SCHEMA);
+    match outbox.settings().wake {
+        true => format!("{insert}{}", Signals::of(table).plain_sql()),
+        false => insert,
     }
 }
 

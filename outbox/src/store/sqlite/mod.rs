@@ -30,10 +30,10 @@ use self::turn::Turn;
 pub(super) use self::{amend::amend, publish::insert};
 use super::{
     Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, MigrationScript, MissingRights, Probe,
-    Renewed, Route, Session, Settlement, Store, Table, TakenOver, Version,
+    Renewed, Route, Session, Settlement, Store, TakenOver, Version,
     operate::{Old, Operate, Settled},
 };
-use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
+use crate::{Error, Outbox, config::Settings, error::Doing as _, lifecycle::Retry};
 
 /// The database's clock: milliseconds since 1970. The one expression by which SQL tells the time.
 macro_rules! now {
@@ -62,10 +62,10 @@ pub(super) struct Statements {
 const DEFAULT_SCHEMA: &str = "main";
 
 impl Statements {
-    pub(super) fn new(table: &Table) -> Self {
-        let render = |sql: &str| -> Arc<str> { table.render(sql, DEFAULT_SCHEMA).into() };
+    pub(super) fn new(settings: &Settings) -> Self {
+        let render = |sql: &str| -> Arc<str> { settings.table.render(sql, DEFAULT_SCHEMA).into() };
         Self {
-            publish: publish::Statements::new(render),
+            publish: publish::Statements::new(render, settings.captured),
             claim: claim::Statements::new(render),
             settle: settle::Statements::new(render),
             amend: amend::Statements::new(render),
@@ -150,6 +150,10 @@ impl Store for Sqlite {
 
     fn migration_scripts(&self) -> Vec<MigrationScript> {
         migrate::scripts(&self.outbox.settings().table)
+    }
+
+    fn plain_sql(&self) -> String {
+        publish::plain_sql(&self.outbox)
     }
 
     fn versions(&self) -> BoxFuture<'_, Result<Vec<Version>, Error>> {

@@ -28,12 +28,13 @@ pub(super) struct Statements {
 /// A delay counts from this statement; a time in the past is now.
 const ONE: &str = concat!(
     r#"
-INSERT INTO "main"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
+INSERT INTO "main"."outbox"
+    (id, topic, version, key, payload, headers, available_at, dedup_key, state, settled_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ifnull("#,
     now!(),
     " + ?7, max(",
     now!(),
-    r#", ?8)), ?9)
+    r#", ?8)), ?9, 'pending', NULL)
 ON CONFLICT DO NOTHING
 RETURNING id"#
 );
@@ -41,13 +42,14 @@ RETURNING id"#
 /// `WHERE true` keeps the parser from reading ON CONFLICT as a join's condition.
 const MANY: &str = concat!(
     r#"
-INSERT INTO "main"."outbox" (id, topic, version, key, payload, headers, available_at, dedup_key)
+INSERT INTO "main"."outbox"
+    (id, topic, version, key, payload, headers, available_at, dedup_key, state, settled_at)
 SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5,
     ifnull("#,
     now!(),
     " + (value->>6), max(",
     now!(),
-    r#", value->>7)), value->>8
+    r#", value->>7)), value->>8, 'pending', NULL
 FROM json_each(?1)
 WHERE true
 ORDER BY key
@@ -62,14 +64,41 @@ SELECT o.id, o.topic, o.dedup_key, o.state
 FROM json_each(?2) AS taken
 JOIN "main"."outbox" AS o ON o.topic = taken.value->>0 AND o.dedup_key = taken.value->>1"#;
 
+/// For programs in other languages; the page `plain_sql` says what else may be given.
+const PLAIN: &str = r#"INSERT INTO "main"."outbox" ("topic", "payload")
+VALUES ('orders.placed', '{"order": 42}');
+"#;
+
+const PLAIN_CAPTURED: &str = r#"INSERT INTO "main"."outbox" ("topic", "payload", "state", "settled_at")
+VALUES ('orders.placed', '{"order": 42}', 'pending', NULL);
+"#;
+
 impl Statements {
-    pub(super) fn new(render: impl Fn(&str) -> Arc<str>) -> Self {
+    pub(super) fn new(render: impl Fn(&str) -> Arc<str>, captured: bool) -> Self {
+        let writing = |sql: &str| render(&written(sql, captured));
         Self {
-            one: render(ONE),
-            many: render(MANY),
+            one: writing(ONE),
+            many: writing(MANY),
             existing: render(EXISTING),
         }
     }
+}
+
+/// The statement as it is, or as the outbox is for a reader of the stream of changes.
+fn written(sql: &str, captured: bool) -> String {
+    match captured {
+        true => sql.replace("'pending', NULL", concat!("'delivered', ", now!())),
+        false => sql.to_owned(),
+    }
+}
+
+pub(super) fn plain_sql(outbox: &Outbox) -> String {
+    let settings = outbox.settings();
+    let insert = match settings.captured {
+        true => written(PLAIN_CAPTURED, true),
+        false => PLAIN.to_owned(),
+    };
+    settings.table.render(&insert, super::DEFAULT_SCHEMA)
 }
 
 pub(crate) async fn insert(
