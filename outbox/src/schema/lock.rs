@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Change, Schema};
+use super::{Change, Schema, gaps::gaps};
 use crate::{Message, decode::decode};
 
 /// What makes the test write down what it finds.
@@ -52,6 +52,7 @@ impl Lock {
     }
 
     fn check<M: Message>(&self, schema: &Schema) -> Result<(), String> {
+        Self::read_back(schema)?;
         self.hold(schema)?;
         self.made::<M>(schema)?;
         let mut version = Some(schema.version());
@@ -64,6 +65,24 @@ impl Lock {
             });
         }
         Ok(())
+    }
+
+    /// Whether the message can be made of what it is written as; serde's attributes can tell the two apart.
+    fn read_back(schema: &Schema) -> Result<(), String> {
+        let gaps = gaps(schema.reads(), schema.writes());
+        if gaps.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<_> = gaps
+            .iter()
+            .map(|gap| format!("  `{}`: {}\n", gap.path, gap.why))
+            .collect();
+        Err(format!(
+            "message `{}` ({schema}) can't be read as it is written; is there a default missing, or a name that serde reads \
+             and writes in different ways?\n{}",
+            schema.title(),
+            told.concat()
+        ))
     }
 
     /// Holds the type against its file.

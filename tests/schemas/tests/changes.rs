@@ -424,6 +424,57 @@ changes! {
         writes [M { a: BTreeMap::from([(text(), 1)]) }]
     new { pub(super) struct M { a: BTreeMap<u32, u32> } } writes [M { a: BTreeMap::from([(7, 1)]) }]
 
+    ids_become_the_keys_of_a_map at "a" breaks BACKWARD;
+    old { pub(super) struct M { a: BTreeMap<String, u32> } }
+        writes [M { a: BTreeMap::from([(text(), 1)]) }]
+    new { pub(super) struct M { a: BTreeMap<Uuid, u32> } }
+        writes [M { a: BTreeMap::from([(Uuid::nil(), 1)]) }]
+
+    a_choice_of_keys_is_added at "a.B" breaks FORWARD;
+    old {
+        pub(super) struct M { a: BTreeMap<Choice, u32> }
+        #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub(super) enum Choice { A }
+    } writes [M { a: BTreeMap::from([(Choice::A, 1)]) }]
+    new {
+        pub(super) struct M { a: BTreeMap<Choice, u32> }
+        #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub(super) enum Choice { A, B }
+    } writes [M { a: BTreeMap::from([(Choice::B, 1)]) }]
+
+    an_array_becomes_a_list at "a" breaks FORWARD;
+    old { pub(super) struct M { a: [u32; 2] } } writes [M { a: [1, 2] }]
+    new { pub(super) struct M { a: Vec<u32> } } writes [M { a: vec![1] }]
+
+    a_number_may_not_be_zero at "a" breaks BACKWARD;
+    old { pub(super) struct M { a: u32 } } writes [M { a: 0 }]
+    new { pub(super) struct M { a: std::num::NonZeroU32 } }
+        writes [M { a: std::num::NonZeroU32::MIN }]
+
+    all_other_fields_are_collected at "" breaks BACKWARD;
+    old { pub(super) struct M { a: u32, b: String } } writes [M { a: 1, b: text() }]
+    new {
+        pub(super) struct M { a: u32, #[serde(flatten)] rest: BTreeMap<String, u32> }
+    } writes [M { a: 1, rest: BTreeMap::new() }]
+
+    a_flattened_choice_is_added at "" breaks FORWARD;
+    old {
+        pub(super) struct M { a: u32, #[serde(flatten)] pay: Pay }
+        #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "by")]
+        pub(super) enum Pay { Cash { cents: u32 } }
+    } writes [M { a: 1, pay: Pay::Cash { cents: 1 } }]
+    new {
+        pub(super) struct M { a: u32, #[serde(flatten)] pay: Pay }
+        #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "by")]
+        pub(super) enum Pay { Cash { cents: u32 }, Card { number: String } }
+    } writes [M { a: 1, pay: Pay::Card { number: text() } }]
+
+    a_field_of_an_option_becomes_a_unit at "a" breaks BACKWARD;
+    old { pub(super) struct M { a: Option<u32> } } writes [M { a: Some(1) }]
+    new { pub(super) struct M { a: () } } writes [M { a: () }]
+
     a_map_becomes_a_struct at "a.sku" breaks BACKWARD;
     old { pub(super) struct M { a: BTreeMap<String, String> } } writes [M { a: BTreeMap::new() }]
     new { pub(super) struct M { a: Line } } writes [M { a: line() }]

@@ -238,6 +238,30 @@ pub struct Even {
 }
 
 #[test]
+fn a_message_that_can_not_read_itself_is_told_so() {
+    let project = Project::new("read_back");
+    let code = r#"
+#[outbox::message(topic = "notes.taken")]
+pub struct Note {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<String>,
+    #[serde(rename(serialize = "by", deserialize = "author"))]
+    pub author: String,
+}
+"#;
+    insta::assert_snapshot!("read_back", project.test(code, "accept").says());
+    assert!(!project.has("schemas"), "nothing was accepted");
+    project
+        .test(
+            &code
+                .replace("#[serde(skip", "#[serde(default, skip")
+                .replace("deserialize = \"author\"", "deserialize = \"by\""),
+            "accept",
+        )
+        .passes();
+}
+
+#[test]
 fn another_teams_message_is_held_against_its_file() {
     let owner = Project::new("owner");
     owner.test(FIRST, "accept").passes();
