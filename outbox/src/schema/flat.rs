@@ -118,6 +118,8 @@ fn by_type(schema: Flat) -> Vec<Flat> {
     let of_type = |word: &str| {
         let mut one = schema.clone();
         one.insert("type".to_owned(), word.into());
+        // What is asked of numbers, say, is not asked of null.
+        one.retain(|keyword, _| asked_of(keyword).is_none_or(|words| words.contains(&word)));
         if let Some(Value::Array(values)) = one.get_mut("enum") {
             values.retain(|value| is_of(value, word));
             if values.is_empty() {
@@ -128,6 +130,26 @@ fn by_type(schema: Flat) -> Vec<Flat> {
         fits.then_some(one)
     };
     types.split(' ').filter_map(of_type).collect()
+}
+
+/// The types that a keyword asks something of; of all, if it is none of these.
+fn asked_of(keyword: &str) -> Option<&'static [&'static str]> {
+    match keyword {
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+            Some(&["integer", "number"])
+        }
+        "minLength" | "maxLength" | "pattern" => Some(&["string"]),
+        "format" => Some(&["integer", "number", "string"]),
+        "items" | "prefixItems" | "minItems" | "maxItems" | "uniqueItems" => Some(&["array"]),
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "patternProperties"
+        | "unevaluatedProperties"
+        | "minProperties"
+        | "maxProperties" => Some(&["object"]),
+        _ => None,
+    }
 }
 
 /// One type or several.
