@@ -3,6 +3,8 @@
 //! The judgement is on the safe side: where two schemas differ in something that is not understood here, it
 //! says that it can't tell, and that counts as a gap.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::flat::{
@@ -278,15 +280,17 @@ fn bounds_of(schema: &Flat, value: &Value) -> Flat {
 fn bounds(reader: &Flat, writer: &Flat, path: &str) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let (read, written) = (Range::of(reader), Range::of(writer));
-    if read.least > written.least {
-        let least = read.least;
+    if let Some(least) = read.least
+        && written.least.is_none_or(|written| written.is_less(least))
+    {
         gaps.push(gap(
             path,
             format!("less than {least} may be written, and is not read"),
         ));
     }
-    if read.most < written.most {
-        let most = read.most;
+    if let Some(most) = read.most
+        && written.most.is_none_or(|written| most.is_less(written))
+    {
         gaps.push(gap(
             path,
             format!("more than {most} may be written, and is not read"),
@@ -314,32 +318,85 @@ fn bounds(reader: &Flat, writer: &Flat, path: &str) -> Vec<Gap> {
     gaps
 }
 
-/// The numbers that a schema lets through.
+/// The numbers that a schema lets through; without a bound, all.
 struct Range {
-    least: f64,
-    most: f64,
+    least: Option<Bound>,
+    most: Option<Bound>,
+}
+
+/// A whole number is compared as one: a float can't tell the large ones apart.
+#[derive(Clone, Copy)]
+enum Bound {
+    Whole(i128),
+    Float(f64),
+}
+
+impl Bound {
+    fn of(number: &Value) -> Option<Self> {
+        let whole = number.as_i64().map(i128::from);
+        let whole = whole.or_else(|| number.as_u64().map(i128::from));
+        whole.map_or_else(
+            || number.as_f64().map(Self::Float),
+            |whole| Some(Self::Whole(whole)),
+        )
+    }
+
+    fn is_less(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Whole(this), Self::Whole(other)) => this < other,
+            (this, other) => this.float() < other.float(),
+        }
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Self::Whole(whole) => whole as f64,
+            Self::Float(float) => float,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(whole) => whole.fmt(f),
+            Self::Float(float) => float.fmt(f),
+        }
+    }
 }
 
 impl Range {
     fn of(schema: &Flat) -> Self {
         let format = schema.get("format").and_then(Value::as_str).unwrap_or("");
+        let whole = |least: i128, most: i128| (Some(Bound::Whole(least)), Some(Bound::Whole(most)));
         let (least, most) = match format {
-            "int8" => (i8::MIN.into(), i8::MAX.into()),
-            "int16" => (i16::MIN.into(), i16::MAX.into()),
-            "int32" => (i32::MIN.into(), i32::MAX.into()),
-            "int64" | "int" => (i64::MIN as f64, i64::MAX as f64),
-            "int128" => (i128::MIN as f64, i128::MAX as f64),
-            "uint8" => (0.0, u8::MAX.into()),
-            "uint16" => (0.0, u16::MAX.into()),
-            "uint32" => (0.0, u32::MAX.into()),
-            "uint64" | "uint" => (0.0, u64::MAX as f64),
-            "uint128" => (0.0, u128::MAX as f64),
-            _ => (f64::NEG_INFINITY, f64::INFINITY),
+            "int8" => whole(i8::MIN.into(), i8::MAX.into()),
+            "int16" => whole(i16::MIN.into(), i16::MAX.into()),
+            "int32" => whole(i32::MIN.into(), i32::MAX.into()),
+            "int64" | "int" => whole(i64::MIN.into(), i64::MAX.into()),
+            "int128" => whole(i128::MIN, i128::MAX),
+            "uint8" => whole(0, u8::MAX.into()),
+            "uint16" => whole(0, u16::MAX.into()),
+            "uint32" => whole(0, u32::MAX.into()),
+            "uint64" | "uint" => whole(0, u64::MAX.into()),
+            "uint128" => (Some(Bound::Whole(0)), Some(Bound::Float(u128::MAX as f64))),
+            "float" => (
+                Some(Bound::Float(f32::MIN.into())),
+                Some(Bound::Float(f32::MAX.into())),
+            ),
+            _ => (None, None),
         };
-        let number = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+        let told = |keyword: &str| schema.get(keyword).and_then(Bound::of);
+        let narrower =
+            |told: Option<Bound>, known: Option<Bound>, is_narrower: fn(Bound, Bound) -> bool| {
+                match (told, known) {
+                    (Some(told), Some(known)) if is_narrower(known, told) => Some(known),
+                    (told, known) => told.or(known),
+                }
+            };
         Self {
-            least: number("minimum").map_or(least, |least_told| least_told.max(least)),
-            most: number("maximum").map_or(most, |most_told| most_told.min(most)),
+            least: narrower(told("minimum"), least, |known, told| told.is_less(known)),
+            most: narrower(told("maximum"), most, |known, told| known.is_less(told)),
         }
     }
 }

@@ -440,6 +440,24 @@ changes! {
     old { pub(super) struct M { a: [u32; 2] } } writes [M { a: [1, 2] }]
     new { pub(super) struct M { a: Vec<u32> } } writes [M { a: vec![1] }]
 
+    a_fraction_is_narrowed at "a" breaks BACKWARD;
+    old { pub(super) struct M { a: f64 } } writes [M { a: 1e300 }]
+    new { pub(super) struct M { a: f32 } } writes [M { a: 1.5 }]
+
+    a_large_number_gets_a_sign at "a" breaks BACKWARD;
+    old {
+        #[derive(garde::Validate)]
+        pub(super) struct M { #[garde(range(max = 9_223_372_036_854_775_808_u64))] a: u64 }
+    } writes [M { a: 9_223_372_036_854_775_808 }]
+    new { #[derive(garde::Validate)] pub(super) struct M { #[garde(range(min = 0))] a: i64 } }
+        writes [M { a: i64::MAX }]
+
+    a_rule_for_large_numbers_is_tightened at "a" breaks BACKWARD;
+    old { #[derive(garde::Validate)] pub(super) struct M { #[garde(range(max = 9_007_199_254_740_993_u64))] a: u64 } }
+        writes [M { a: 9_007_199_254_740_993 }]
+    new { #[derive(garde::Validate)] pub(super) struct M { #[garde(range(max = 9_007_199_254_740_992_u64))] a: u64 } }
+        writes [M { a: 9_007_199_254_740_992 }]
+
     a_number_may_not_be_zero at "a" breaks BACKWARD;
     old { pub(super) struct M { a: u32 } } writes [M { a: 0 }]
     new { pub(super) struct M { a: std::num::NonZeroU32 } }
