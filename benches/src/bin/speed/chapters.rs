@@ -323,17 +323,12 @@ impl Play<'_> {
         const NAMES: [&str; 4] = ["by-hand", "outbox", "pgmq", "graphile"];
         const DRAINS: usize = 10;
         const MESSAGES: u64 = 20_000;
-        // A worker begins each of the drains anew; this one is so long that its beginning does not matter.
-        const LONG: u64 = 100_000;
         let mut clean: BTreeMap<&str, Figures> = BTreeMap::new();
-        let mut long: BTreeMap<&str, (Figures, Figures)> = BTreeMap::new();
         let mut cases: BTreeMap<(&str, &str), Figures> = BTreeMap::new();
         for _ in 0..self.rounds {
             for name in NAMES {
                 let drained = self.fresh(name, MESSAGES, "").await?;
                 clean.entry(name).or_default().push(drained.rate);
-                let drained = self.fresh(name, LONG, "").await?;
-                long.entry(name).or_default().0.push(drained.rate);
                 for case in ["without vacuum", "with a snapshot held"] {
                     let mut scene = self.scene(name).await?;
                     self.fill(&mut scene, name, MESSAGES).await?;
@@ -356,11 +351,6 @@ impl Play<'_> {
                         last = self.drained(&scene, name, MESSAGES).await?.rate;
                     }
                     cases.entry((name, case)).or_default().push(last);
-                    if case == "with a snapshot held" {
-                        self.fill(&mut scene, name, LONG).await?;
-                        let drained = self.drained(&scene, name, LONG).await?;
-                        long.entry(name).or_default().1.push(drained.rate);
-                    }
                 }
             }
         }
@@ -390,23 +380,6 @@ impl Play<'_> {
                 "with a snapshot held",
                 "× clean",
             ],
-            &rows,
-        );
-        let rows: Vec<_> = NAMES
-            .iter()
-            .map(|name| {
-                let (clean, held) = long.get(name).cloned().unwrap_or_default();
-                vec![
-                    (*name).to_owned(),
-                    clean.spread(0),
-                    held.spread(0),
-                    number(held.median() / clean.median(), 2),
-                ]
-            })
-            .collect();
-        print(
-            "Pressure: 100,000 by one worker, after ten drains with the snapshot that is still held",
-            &["", "clean, messages/s", "with the snapshot", "× clean"],
             &rows,
         );
         Ok(())
