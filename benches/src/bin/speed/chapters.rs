@@ -323,12 +323,17 @@ impl Play<'_> {
         const NAMES: [&str; 4] = ["by-hand", "outbox", "pgmq", "graphile"];
         const DRAINS: usize = 10;
         const MESSAGES: u64 = 20_000;
+        const LONG: u64 = 100_000;
         let mut clean: BTreeMap<&str, Figures> = BTreeMap::new();
+        let mut clean_long: BTreeMap<&str, Figures> = BTreeMap::new();
+        let mut held_long: BTreeMap<&str, Figures> = BTreeMap::new();
         let mut cases: BTreeMap<(&str, &str), Figures> = BTreeMap::new();
         for _ in 0..self.rounds {
             for name in NAMES {
                 let drained = self.fresh(name, MESSAGES, "").await?;
                 clean.entry(name).or_default().push(drained.rate);
+                let drained = self.fresh(name, LONG, "").await?;
+                clean_long.entry(name).or_default().push(drained.rate);
                 for case in ["without vacuum", "with a snapshot held"] {
                     let mut scene = self.scene(name).await?;
                     self.fill(&mut scene, name, MESSAGES).await?;
@@ -351,6 +356,11 @@ impl Play<'_> {
                         last = self.drained(&scene, name, MESSAGES).await?.rate;
                     }
                     cases.entry((name, case)).or_default().push(last);
+                    if case == "with a snapshot held" {
+                        self.fill(&mut scene, name, LONG).await?;
+                        let drained = self.drained(&scene, name, LONG).await?;
+                        held_long.entry(name).or_default().push(drained.rate);
+                    }
                 }
             }
         }
@@ -380,6 +390,23 @@ impl Play<'_> {
                 "with a snapshot held",
                 "× clean",
             ],
+            &rows,
+        );
+        let rows: Vec<_> = NAMES
+            .iter()
+            .filter_map(|name| {
+                let (clean, held) = (clean_long.get(name)?, held_long.get(name)?);
+                Some(vec![
+                    (*name).to_owned(),
+                    clean.spread(0),
+                    held.spread(0),
+                    number(held.median() / clean.median(), 2),
+                ])
+            })
+            .collect();
+        print(
+            "Pressure at load: the drain of 100,000 after those ten",
+            &["", "clean, messages/s", "with the snapshot held", "× clean"],
             &rows,
         );
         Ok(())
