@@ -20,8 +20,9 @@ pub(crate) use self::dead::{Dead, Discard, Filter, List, Reasons, Redrive, Show}
     arg_required_else_help = true,
     after_help = "\
 The database's URL comes from --database, or else from OUTBOX_DATABASE_URL or DATABASE_URL in
-the environment: postgres://user@host/database or sqlite:path/to/file. A password belongs into
-the environment (in the URL there, or in PGPASSWORD); it is never printed.
+the environment: postgres://user@host/database, mysql://user@host/database (MariaDB as well) or
+sqlite:path/to/file. A password belongs into the environment (in the URL there, or for Postgres in
+PGPASSWORD); it is never printed.
 
 Messages of a topic are stuck?
   outbox stats                                  how many wait, since when, and who serves them

@@ -4,7 +4,8 @@ use std::{str::FromStr as _, time::Duration};
 
 use outbox::Outbox;
 use sqlx::{
-    ConnectOptions as _, Connection as _, PgPool, SqlitePool,
+    ConnectOptions as _, Connection as _, MySqlPool, PgPool, SqlitePool,
+    mysql::{MySqlConnectOptions, MySqlPoolOptions},
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
@@ -27,6 +28,7 @@ pub(crate) struct Database {
 }
 
 pub(crate) enum Pool {
+    Mysql(MySqlPool),
     Postgres(PgPool),
     Sqlite(SqlitePool),
 }
@@ -35,6 +37,7 @@ pub(crate) enum Pool {
 macro_rules! each {
     ($database:expr, $pool:ident => $body:expr) => {
         match &$database.pool {
+            crate::database::Pool::Mysql($pool) => $body,
             crate::database::Pool::Postgres($pool) => $body,
             crate::database::Pool::Sqlite($pool) => $body,
         }
@@ -69,6 +72,7 @@ impl Database {
     pub(crate) async fn reach(&self) -> Result<(), Failure> {
         let connected = async {
             match &self.pool {
+                Pool::Mysql(pool) => pool.connect_options().connect().await?.close().await,
                 Pool::Postgres(pool) => pool.connect_options().connect().await?.close().await,
                 Pool::Sqlite(pool) => pool.connect_options().connect().await?.close().await,
             }
@@ -77,7 +81,7 @@ impl Database {
         let reason = match connected {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => match (&self.pool, error.as_database_error()) {
-                (Pool::Postgres(_), Some(refusal)) => {
+                (Pool::Mysql(_) | Pool::Postgres(_), Some(refusal)) => {
                     return Err(Failure::Failed(format!(
                         "the server refuses: {}; {}",
                         refusal.message(),
@@ -89,7 +93,7 @@ impl Database {
             Err(_) => format!("no answer within {PATIENCE:?}"),
         };
         let hint = match self.pool {
-            Pool::Postgres(_) => "is the server there?",
+            Pool::Mysql(_) | Pool::Postgres(_) => "is the server there?",
             Pool::Sqlite(_) => {
                 "is the path right? `outbox migrate` makes a file that is not there if `?mode=rwc` stands after its path"
             }
@@ -133,6 +137,18 @@ impl Pool {
                 let pool = pool.acquire_timeout(PATIENCE);
                 Ok(Self::Postgres(pool.connect_lazy_with(options)))
             }
+            "mysql" | "mariadb" => {
+                let options = MySqlConnectOptions::from_str(url)
+                    .map_err(|_| Failure::Usage(format!("{UNREADABLE}; {FORMS}; {ENCODING}")))?;
+                if options.get_database().is_none() {
+                    return Err(Failure::Usage(format!(
+                        "the URL names no database on its server; {FORMS}"
+                    )));
+                }
+                let pool = MySqlPoolOptions::new().max_connections(2);
+                let pool = pool.acquire_timeout(PATIENCE);
+                Ok(Self::Mysql(pool.connect_lazy_with(options)))
+            }
             "sqlite" => {
                 let options = SqliteConnectOptions::from_str(url)
                     .map_err(|_| Failure::Usage(format!("{UNREADABLE}; {FORMS}")))?;
@@ -153,8 +169,21 @@ impl Pool {
     /// What was read in the URL, the password left out.
     fn read_in(&self, url: &str) -> String {
         match self {
-            Self::Postgres(_) if url::may_be_cut(url) => {
+            Self::Mysql(_) | Self::Postgres(_) if url::may_be_cut(url) => {
                 format!("an `@` stands after the URL's host, and {ENCODING}")
+            }
+            Self::Mysql(pool) => {
+                let options = pool.connect_options();
+                let host = match options.get_socket() {
+                    Some(socket) => socket.to_string_lossy().into_owned(),
+                    None => options.get_host().to_owned(),
+                };
+                tried(
+                    &host,
+                    options.get_port(),
+                    options.get_database().unwrap_or_default(),
+                    options.get_username(),
+                )
             }
             Self::Postgres(pool) => {
                 let options = pool.connect_options();
@@ -163,12 +192,9 @@ impl Pool {
                     None => options.get_host().to_owned(),
                 };
                 let user = options.get_username();
-                format!(
-                    "it was tried with host {host}, port {}, database {}, user {user}",
-                    options.get_port(),
-                    // The server's own default.
-                    options.get_database().unwrap_or(user)
-                )
+                // The server's own default.
+                let database = options.get_database().unwrap_or(user);
+                tried(&host, options.get_port(), database, user)
             }
             Self::Sqlite(pool) => {
                 let options = pool.connect_options();
@@ -176,4 +202,8 @@ impl Pool {
             }
         }
     }
+}
+
+fn tried(host: &str, port: u16, database: &str, user: &str) -> String {
+    format!("it was tried with host {host}, port {port}, database {database}, user {user}")
 }

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 /// Where the database's URL stands in the environment, the first that does.
 pub(crate) const VARIABLES: [&str; 2] = ["OUTBOX_DATABASE_URL", "DATABASE_URL"];
 
-pub(crate) const FORMS: &str = "give postgres://user@host/database or sqlite:path/to/file";
+pub(crate) const FORMS: &str =
+    "give postgres://user@host/database, mysql://user@host/database or sqlite:path/to/file";
 
 pub(crate) const ENCODING: &str =
     "special characters in a user name or password have to be percent-encoded, such as %2F for /";
@@ -16,7 +17,7 @@ pub(crate) fn url(given: Option<&str>) -> Result<String, Failure> {
         if holds_password(url) {
             return Err(Failure::Usage(
                 "the URL given by --database holds a password, which everybody on this machine can see; put it into \
-                 the environment: OUTBOX_DATABASE_URL, or PGPASSWORD"
+                 the environment: OUTBOX_DATABASE_URL, or for Postgres PGPASSWORD"
                     .to_owned(),
             ));
         }
@@ -61,6 +62,7 @@ mod tests {
             "postgres://app:@host/db",
             "postgres://app:se@cret@host:5432/db",
             "postgres://host/db?user=app&password=secret",
+            "mysql://app:secret@host/db",
         ] {
             assert!(holds_password(url), "{url}");
         }
@@ -68,6 +70,7 @@ mod tests {
             "postgres://app@host:5432/db",
             "postgres://host:5432/db",
             "postgres://host/db?application_name=a:b@c",
+            "mysql://app@host:3306/db",
             "sqlite:some:file@place",
             "sqlite://data/app.db?mode=ro",
         ] {

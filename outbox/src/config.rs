@@ -30,7 +30,8 @@ pub(crate) struct Settings {
     pub(crate) publish_timeout: Duration,
     pub(crate) pooler: bool,
     pub(crate) wake: bool,
-    pub(crate) strict: bool,
+    /// None is what the database does by default.
+    pub(crate) strict: Option<bool>,
     pub(crate) captured: bool,
 }
 
@@ -50,7 +51,7 @@ impl Default for Settings {
             publish_timeout: Duration::from_secs(30),
             pooler: false,
             wake: true,
-            strict: false,
+            strict: None,
             captured: false,
         }
     }
@@ -93,8 +94,8 @@ pub struct OutboxBuilder {
 impl OutboxBuilder {
     /// The table, as `table` or `schema.table`. Each name: letters of any script, digits, `_` and `-`, not starting
     /// with a digit; it is quoted in all SQL. The table's name has at most 50 bytes, since indexes
-    /// and control tables are named after it. On SQLite a schema other than `main` is refused
-    /// when the outbox is used. Default: `public.outbox` on Postgres, `outbox` elsewhere.
+    /// and control tables are named after it. On MySQL and MariaDB a schema is a database. On SQLite a schema other
+    /// than `main` is refused when the outbox is used. Default: `public.outbox` on Postgres, `outbox` elsewhere.
     pub fn table(mut self, name: impl Into<String>) -> Self {
         self.table = Some(name.into());
         self
@@ -119,8 +120,8 @@ impl OutboxBuilder {
         self
     }
 
-    /// Whether relays may notice a commit before their next poll. On SQLite an idle one looks every
-    /// 20 ms whether the file has changed. On Postgres a publishing transaction asks by an advisory lock
+    /// Whether relays may notice a commit before their next poll. On MySQL and MariaDB they poll, whatever stands here.
+    /// On SQLite an idle one looks every 20 ms whether the file has changed. On Postgres a publishing transaction asks by an advisory lock
     /// whether a relay that [listens](crate::RelayBuilder::listener) waits to be woken, and notifies it then.
     /// A transaction that has notified can't be prepared (two-phase commit), and one that is prepared
     /// keeps the lock. Default: true.
@@ -130,10 +131,11 @@ impl OutboxBuilder {
     }
 
     /// Asks the server at each publish whether a transaction is open, for code that ends
-    /// transactions by plain SQL behind sqlx's back. Postgres only: SQLite has no such question.
-    /// Default: false.
+    /// transactions by plain SQL behind sqlx's back. It costs a round trip. SQLite has no such question.
+    /// Default: false on Postgres; true on MySQL and MariaDB, where each `CREATE`, `ALTER` or `TRUNCATE` ends the
+    /// transaction that it stands in.
     pub fn strict(mut self, strict: bool) -> Self {
-        self.settings.strict = strict;
+        self.settings.strict = Some(strict);
         self
     }
 

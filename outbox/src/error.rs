@@ -39,6 +39,19 @@ pub(crate) enum Kind {
         limit: usize,
     },
     #[error(
+        "message for topic `{topic}` has {bytes} bytes, and the server takes {limit} in one packet; \
+         publish a reference to the data, or raise the server's `max_allowed_packet`"
+    )]
+    #[cfg(feature = "mysql")]
+    TooLargeForServer {
+        topic: &'static str,
+        bytes: usize,
+        limit: usize,
+    },
+    #[error("{0}")]
+    #[cfg(feature = "mysql")]
+    Busy(&'static str),
+    #[error(
         "no answer from the database within {after:?} while {doing}; \
          roll the transaction back: the statement may still reach the server"
     )]
@@ -129,10 +142,16 @@ impl Error {
         }
     }
 
-    /// The payload is larger than the outbox allows; nothing was sent to the database.
+    /// The payload is larger than the outbox allows, or than a server of MySQL's kind takes in one packet; nothing of
+    /// it was sent to the database.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        matches!(*self.0, Kind::TooLarge { .. })
+        match *self.0 {
+            Kind::TooLarge { .. } => true,
+            #[cfg(feature = "mysql")]
+            Kind::TooLargeForServer { .. } => true,
+            _ => false,
+        }
     }
 
     /// The database did not answer in time. At publish: roll the transaction back.
@@ -147,6 +166,8 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
             Kind::Database { source, .. } => crate::store::is_retryable(source),
+            #[cfg(feature = "mysql")]
+            Kind::Busy(_) => true,
             _ => false,
         }
     }

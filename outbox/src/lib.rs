@@ -5,7 +5,7 @@
     doc = "The transactional outbox, with the compiler on your side."
 )]
 #![cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite")),
+    not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
     allow(
         dead_code,
         unused_imports,

@@ -52,6 +52,13 @@ pub(crate) fn failed(operation: &'static str) {
     metrics::counter!("outbox_store_errors_total", "operation" => operation).increment(1);
 }
 
+/// An operation of a relay's lost a race for a lock, and is run again.
+#[cfg(feature = "mysql")]
+pub(crate) fn repeated(operation: &'static str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("outbox_store_repeats_total", "operation" => operation).increment(1);
+}
+
 pub(crate) fn listener_reconnected() {
     #[cfg(feature = "metrics")]
     metrics::counter!("outbox_listener_reconnects_total").increment(1);
@@ -125,6 +132,10 @@ pub(crate) fn describe() {
         describe_counter!("outbox_lease_lost_total", "deliveries whose lease ran out");
         describe_counter!("outbox_panics_total", "handlers that panicked");
         describe_counter!("outbox_store_errors_total", "operations that failed");
+        describe_counter!(
+            "outbox_store_repeats_total",
+            "operations run again after a lost race for a lock"
+        );
         describe_counter!("outbox_listener_reconnects_total", "listeners replaced");
         describe_gauge!("outbox_in_flight", "handlers that run");
         describe_gauge!("outbox_messages", "rows at the last `Outbox::stats`");

@@ -1,5 +1,6 @@
 //! One fresh database per test.
 
+mod mysql;
 mod postgres;
 mod row;
 mod sqlite;
@@ -8,13 +9,13 @@ use std::str::FromStr;
 
 use outbox::{Outbox, OutboxBuilder, Publish, Published};
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, PgPool, Row as _, postgres::PgConnectOptions,
+    AssertSqlSafe, ConnectOptions as _, MySqlPool, PgPool, Row as _, postgres::PgConnectOptions,
     sqlite::SqliteJournalMode,
 };
 use uuid::Uuid;
 
 use self::postgres::with_name;
-pub use self::{postgres::PostgresDb, row::Row, sqlite::SqliteDb};
+pub use self::{mysql::MysqlDb, postgres::PostgresDb, row::Row, sqlite::SqliteDb};
 use crate::{Proxy, Server, Tx, each};
 
 /// A database with the outbox's tables and nothing else. Cheap to clone.
@@ -22,6 +23,8 @@ use crate::{Proxy, Server, Tx, each};
 pub enum Db {
     /// A database of its own on the server that `OUTBOX_TEST_POSTGRES` names.
     Postgres(PostgresDb),
+    /// A database of its own on the server that `OUTBOX_TEST_MARIADB` names.
+    Mysql(MysqlDb),
     /// A file of its own.
     Sqlite(SqliteDb),
 }
@@ -51,6 +54,15 @@ impl Db {
             .await
             .expect("the database is migrated");
         Self::Postgres(db)
+    }
+
+    /// A fresh MariaDB database.
+    pub async fn mariadb() -> Self {
+        let db = MysqlDb::create().await;
+        outbox::migrate(&db.pool)
+            .await
+            .expect("the database is migrated");
+        Self::Mysql(db)
     }
 
     /// A fresh SQLite file, with a write-ahead log.
@@ -108,6 +120,10 @@ impl Db {
                 pool: db.direct.clone(),
                 ..db.clone()
             }),
+            Self::Mysql(db) => Self::Mysql(MysqlDb {
+                pool: db.direct.clone(),
+                ..db.clone()
+            }),
             Self::Sqlite(_) => self.clone(),
         }
     }
@@ -119,6 +135,7 @@ impl Db {
                 Self::Postgres(PostgresDb::create(None).await.through_the_pooler())
             }
             Self::Postgres(_) => Self::Postgres(PostgresDb::create(None).await),
+            Self::Mysql(db) => Self::Mysql(MysqlDb::create_on(db.server.clone()).await),
             Self::Sqlite(_) => Self::Sqlite(SqliteDb::create(SqliteJournalMode::Wal).await),
         }
     }
@@ -126,6 +143,10 @@ impl Db {
     /// The database that [`address`](Self::address) named in another process.
     pub async fn open(address: &str) -> Self {
         let url = address.strip_prefix(POOLED).unwrap_or(address);
+        if url.starts_with("mysql://") {
+            let (server, name) = url.rsplit_once('/').expect("the URL names a database");
+            return Self::Mysql(MysqlDb::at(server.to_owned(), name.to_owned()));
+        }
         match url.strip_prefix("sqlite://") {
             Some(file) => Self::Sqlite(SqliteDb {
                 pool: SqliteDb::pool(file, POOL, None).await,
@@ -157,6 +178,15 @@ impl Db {
                     ..db.clone()
                 })
             }
+            Self::Mysql(db) => {
+                let pool =
+                    |pool: &MySqlPool| MysqlDb::pool((*pool.connect_options()).clone(), POOL);
+                Self::Mysql(MysqlDb {
+                    pool: pool(&db.pool),
+                    direct: pool(&db.direct),
+                    ..db.clone()
+                })
+            }
             Self::Sqlite(_) => self.another_pool(POOL).await,
         }
     }
@@ -167,6 +197,10 @@ impl Db {
             Self::Postgres(db) => {
                 let pool = PostgresDb::pool((*db.pool.connect_options()).clone(), connections);
                 Self::Postgres(PostgresDb { pool, ..db.clone() })
+            }
+            Self::Mysql(db) => {
+                let pool = MysqlDb::pool((*db.pool.connect_options()).clone(), connections);
+                Self::Mysql(MysqlDb { pool, ..db.clone() })
             }
             Self::Sqlite(db) => Self::Sqlite(SqliteDb {
                 pool: SqliteDb::pool(&db.file, connections, None).await,
@@ -211,18 +245,24 @@ impl Db {
         })
     }
 
-    /// The host and the port of the Postgres server.
+    /// The host and the port of the server.
     ///
     /// # Panics
     ///
     /// On SQLite, which has none.
     #[must_use]
     pub fn server(&self) -> (String, u16) {
-        let Self::Postgres(db) = self else {
-            panic!("SQLite has no server")
-        };
-        let options = db.direct.connect_options();
-        (options.get_host().to_owned(), options.get_port())
+        match self {
+            Self::Postgres(db) => {
+                let options = db.direct.connect_options();
+                (options.get_host().to_owned(), options.get_port())
+            }
+            Self::Mysql(db) => {
+                let options = db.direct.connect_options();
+                (options.get_host().to_owned(), options.get_port())
+            }
+            Self::Sqlite(_) => panic!("SQLite has no server"),
+        }
     }
 
     /// A proxy in front of what the application's pool connects to, and the same database through it.
@@ -231,13 +271,21 @@ impl Db {
     ///
     /// On SQLite, which has no server.
     pub async fn behind_a_proxy(&self) -> (Self, Proxy) {
-        let Self::Postgres(db) = self else {
-            panic!("SQLite has no server")
-        };
-        let options = (*db.pool.connect_options()).clone();
-        let proxy = Proxy::to(options.get_host(), options.get_port()).await;
-        let pool = PostgresDb::pool(options.host("127.0.0.1").port(proxy.port()), POOL);
-        (Self::Postgres(PostgresDb { pool, ..db.clone() }), proxy)
+        match self {
+            Self::Postgres(db) => {
+                let options = (*db.pool.connect_options()).clone();
+                let proxy = Proxy::to(options.get_host(), options.get_port()).await;
+                let pool = PostgresDb::pool(options.host("127.0.0.1").port(proxy.port()), POOL);
+                (Self::Postgres(PostgresDb { pool, ..db.clone() }), proxy)
+            }
+            Self::Mysql(db) => {
+                let options = (*db.pool.connect_options()).clone();
+                let proxy = Proxy::to(options.get_host(), options.get_port()).await;
+                let pool = MysqlDb::pool(options.host("127.0.0.1").port(proxy.port()), POOL);
+                (Self::Mysql(MysqlDb { pool, ..db.clone() }), proxy)
+            }
+            Self::Sqlite(_) => panic!("SQLite has no server"),
+        }
     }
 
     /// How a listener reaches this Postgres database through a proxy of its server.
@@ -256,14 +304,22 @@ impl Db {
             .port(proxy.port())
     }
 
-    /// How a child process reaches this Postgres database through a proxy of its server.
+    /// How a child process reaches this database through a proxy of its server.
     ///
     /// # Panics
     ///
     /// On SQLite, which has no server.
     #[must_use]
     pub fn url_through(&self, proxy: &Proxy) -> String {
-        self.through(proxy).to_url_lossy().into()
+        match self {
+            Self::Mysql(db) => (*db.direct.connect_options())
+                .clone()
+                .host("127.0.0.1")
+                .port(proxy.port())
+                .to_url_lossy()
+                .into(),
+            _ => self.through(proxy).to_url_lossy().into(),
+        }
     }
 
     /// The direct address of this database.
@@ -271,6 +327,7 @@ impl Db {
     pub fn url(&self) -> String {
         match self {
             Self::Postgres(db) => with_name(&db.server, &db.name),
+            Self::Mysql(db) => format!("{}/{}", db.server, db.name),
             Self::Sqlite(db) => format!("sqlite://{}", db.file),
         }
     }
@@ -306,6 +363,16 @@ impl Db {
                     .await
                     .expect("the database is dropped");
             }
+            Self::Mysql(db) => {
+                db.pool.close().await;
+                db.direct.close().await;
+                let mut admin = MysqlDb::admin(&db.server).await;
+                let drop = format!("DROP DATABASE IF EXISTS {}", db.name);
+                sqlx::raw_sql(AssertSqlSafe(drop))
+                    .execute(&mut admin)
+                    .await
+                    .expect("the database is dropped");
+            }
             Self::Sqlite(db) => db.pool.close().await,
         }
     }
@@ -316,6 +383,7 @@ impl Db {
             Self::Postgres(db) => {
                 Tx::Postgres(db.pool.begin().await.expect("a transaction begins"))
             }
+            Self::Mysql(db) => Tx::Mysql(db.pool.begin().await.expect("a transaction begins")),
             // A deferred transaction that reads before it writes can't wait for another writer.
             Self::Sqlite(db) => Tx::Sqlite(
                 db.pool
@@ -388,11 +456,19 @@ impl Db {
     pub async fn rows(&self, condition: &str) -> Vec<Row> {
         let millis = |column| format!("{} AS {column}", self.as_millis(column));
         let sql = format!(
-            "SELECT CAST(id AS text) AS id, topic, CAST(version AS bigint) AS version, key, \
-             CAST(payload AS text) AS payload, CAST(headers AS text) AS headers, state, \
-             CAST(attempts AS bigint) AS attempts, CAST(unsettled AS bigint) AS unsettled, \
-             CAST(token AS text) AS token, dedup_key, CAST(errors AS text) AS errors, \
-             CAST(redrives AS bigint) AS redrives, {}, {}, {}, {} FROM outbox WHERE {condition} ORDER BY id",
+            "SELECT {} AS id, topic, {} AS version, \"key\", {} AS payload, {} AS headers, state, {} AS attempts, \
+             {} AS unsettled, {} AS token, {} AS dedup_key, {} AS errors, {} AS redrives, {}, {}, {}, {} \
+             FROM outbox WHERE {condition} ORDER BY outbox.id",
+            self.uuid_text("id"),
+            self.as_number("version"),
+            self.as_text("payload"),
+            self.as_text("headers"),
+            self.as_number("attempts"),
+            self.as_number("unsettled"),
+            self.uuid_text("token"),
+            self.as_text("dedup_key"),
+            self.as_text("errors"),
+            self.as_number("redrives"),
             millis("available_at"),
             millis("leased_until"),
             millis("created_at"),

@@ -9,9 +9,10 @@ use crate::Db;
 impl Db {
     /// One snippet or the other.
     #[must_use]
-    pub fn pick<'s>(&self, postgres: &'s str, sqlite: &'s str) -> &'s str {
+    pub fn pick<'s>(&self, postgres: &'s str, mysql: &'s str, sqlite: &'s str) -> &'s str {
         match self {
             Self::Postgres(_) => postgres,
+            Self::Mysql(_) => mysql,
             Self::Sqlite(_) => sqlite,
         }
     }
@@ -21,6 +22,7 @@ impl Db {
     pub fn now(&self) -> &'static str {
         match self {
             Self::Postgres(_) => "clock_timestamp()",
+            Self::Mysql(_) => "UTC_TIMESTAMP(6)",
             Self::Sqlite(_) => "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)",
         }
     }
@@ -40,6 +42,10 @@ impl Db {
     fn shifted(&self, millis: i64) -> String {
         match self {
             Self::Postgres(_) => format!("(clock_timestamp() + interval '{millis} milliseconds')"),
+            Self::Mysql(_) => format!(
+                "(UTC_TIMESTAMP(6) + INTERVAL {} MICROSECOND)",
+                millis * 1_000
+            ),
             Self::Sqlite(_) => format!("({} + {millis})", self.now()),
         }
     }
@@ -51,6 +57,9 @@ impl Db {
             Self::Postgres(_) => {
                 format!("CAST(floor(extract(epoch FROM {time}) * 1000) AS bigint)")
             }
+            Self::Mysql(_) => {
+                format!("(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {time}) DIV 1000)")
+            }
             Self::Sqlite(_) => format!("({time})"),
         }
     }
@@ -60,7 +69,39 @@ impl Db {
     pub fn uuid(&self, id: Uuid) -> String {
         match self {
             Self::Postgres(_) => format!("'{id}'::uuid"),
+            Self::Mysql(_) => format!("x'{}'", id.simple()),
             Self::Sqlite(_) => format!("'{id}'"),
+        }
+    }
+
+    /// A column of ids or tokens as text.
+    #[must_use]
+    pub fn uuid_text(&self, column: &str) -> String {
+        match self {
+            Self::Postgres(_) | Self::Sqlite(_) => self.as_text(column),
+            Self::Mysql(_) => [9, 14, 19, 24]
+                .iter()
+                .fold(format!("LOWER(HEX({column}))"), |text, at| {
+                    format!("INSERT({text}, {at}, 0, '-')")
+                }),
+        }
+    }
+
+    /// A value as text.
+    #[must_use]
+    pub fn as_text(&self, value: &str) -> String {
+        match self {
+            Self::Postgres(_) | Self::Sqlite(_) => format!("CAST({value} AS text)"),
+            Self::Mysql(_) => format!("CONVERT({value} USING utf8mb4)"),
+        }
+    }
+
+    /// A value as a whole number.
+    #[must_use]
+    pub fn as_number(&self, value: &str) -> String {
+        match self {
+            Self::Postgres(_) | Self::Sqlite(_) => format!("CAST({value} AS bigint)"),
+            Self::Mysql(_) => format!("CAST({value} AS SIGNED)"),
         }
     }
 
@@ -69,6 +110,10 @@ impl Db {
     pub fn numbers(&self, n: usize) -> String {
         match self {
             Self::Postgres(_) => format!("generate_series(1, {n}) AS numbers(number)"),
+            Self::Mysql(_) => format!(
+                "(WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers \
+                 WHERE number < {n}) SELECT number FROM numbers) AS numbers"
+            ),
             Self::Sqlite(_) => format!(
                 "(WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers \
                  WHERE number < {n}) SELECT number FROM numbers)"
@@ -82,7 +127,7 @@ impl Db {
         let text = format!("'{{\"name\":\"task\",\"number\":' || {number} || '}}'");
         match self {
             Self::Postgres(_) => format!("({text})::json"),
-            Self::Sqlite(_) => format!("({text})"),
+            Self::Mysql(_) | Self::Sqlite(_) => format!("({text})"),
         }
     }
 
@@ -92,6 +137,7 @@ impl Db {
             Self::Postgres(_) => {
                 "clock_timestamp() - interval '1 minute' + number * interval '1 microsecond'"
             }
+            Self::Mysql(_) => "UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE + INTERVAL number MICROSECOND",
             Self::Sqlite(_) => {
                 "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) - 60000 + number / 1000"
             }
@@ -110,6 +156,8 @@ impl Db {
             "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS \
              $$ BEGIN RAISE EXCEPTION 'this row stays'; END $$; \
              CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()",
+            "CREATE TRIGGER keep BEFORE DELETE ON outbox FOR EACH ROW \
+             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'this row stays'",
             "CREATE TRIGGER keep BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'this row stays'); END",
         );
         self.execute(sql).await;
@@ -127,6 +175,13 @@ impl Db {
                 self.execute(&format!(
                     "CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW WHEN ({condition}) \
                      EXECUTE FUNCTION refuse()"
+                ))
+                .await;
+            }
+            Self::Mysql(_) => {
+                self.execute(&format!(
+                    "CREATE TRIGGER refuse BEFORE UPDATE ON outbox FOR EACH ROW \
+                     IF {condition} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'this row is cursed'; END IF"
                 ))
                 .await;
             }

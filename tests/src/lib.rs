@@ -1,7 +1,8 @@
 //! The harness of the conformance suite: one fresh database per test, on every database.
 //!
 //! A behaviour is written once, as `async fn name(db: Db)`, and listed once in
-//! [`on_every_database!`]; it then runs as `…::postgres::name`, `…::pooler::name` and `…::sqlite::name`.
+//! [`on_every_database!`]; it then runs as `…::postgres::name`, `…::pooler::name`,
+//! `…::mariadb::name` and `…::sqlite::name`.
 
 pub mod builds;
 pub mod db;
@@ -30,7 +31,8 @@ pub use self::{
 ///
 /// * `all`: on every database, and on Postgres a second time, through a pooler;
 /// * `unpooled`: on every database, but not through the pooler;
-/// * `postgres`, `sqlite`: on that database (`postgres` through the pooler as well);
+/// * `servers`: on Postgres, through the pooler too, and on MariaDB: SQLite has no server;
+/// * `postgres`, `mariadb`, `sqlite`: on that database (`postgres` through the pooler as well);
 /// * `direct`: on Postgres, but not through the pooler. The list says why.
 ///
 /// A behaviour that is in no list is an unused function, which the compiler reports.
@@ -42,18 +44,29 @@ macro_rules! on_every_database {
     (
         $(all: [$($all:ident),* $(,)?] $(,)?)?
         $(unpooled: [$($unpooled:ident),* $(,)?] $(,)?)?
+        $(servers: [$($servers:ident),* $(,)?] $(,)?)?
         $(postgres: [$($postgres:ident),* $(,)?] $(,)?)?
         $(direct: [$($direct:ident),* $(,)?] $(,)?)?
+        $(mariadb: [$($mariadb:ident),* $(,)?] $(,)?)?
         $(sqlite: [$($sqlite:ident),* $(,)?] $(,)?)?
     ) => {
         mod postgres {
             $crate::on_every_database! {
-                @tests postgres [$($($all)*)? $($($unpooled)*)? $($($postgres)*)? $($($direct)*)?]
+                @tests postgres
+                [$($($all)*)? $($($unpooled)*)? $($($servers)*)? $($($postgres)*)? $($($direct)*)?]
             }
         }
 
         mod pooler {
-            $crate::on_every_database! { @tests pooler [$($($all)*)? $($($postgres)*)?] }
+            $crate::on_every_database! {
+                @tests pooler [$($($all)*)? $($($servers)*)? $($($postgres)*)?]
+            }
+        }
+
+        mod mariadb {
+            $crate::on_every_database! {
+                @tests mariadb [$($($all)*)? $($($unpooled)*)? $($($servers)*)? $($($mariadb)*)?]
+            }
         }
 
         mod sqlite {
@@ -80,6 +93,10 @@ macro_rules! each {
     ($db:expr, $pool:ident => $body:expr) => {
         match &$db {
             $crate::Db::Postgres(db) => {
+                let $pool = &db.pool;
+                $body
+            }
+            $crate::Db::Mysql(db) => {
                 let $pool = &db.pool;
                 $body
             }

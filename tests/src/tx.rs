@@ -3,16 +3,18 @@
 use std::fmt;
 
 use outbox::{Enlist, Enlisted};
-use sqlx::{AssertSqlSafe, Postgres, Sqlite, Transaction};
+use sqlx::{AssertSqlSafe, MySql, Postgres, Sqlite, Transaction};
 
 /// The adapter under which [`Tx`] joins as a transaction type that is not sqlx's.
 #[derive(Debug, Clone, Copy)]
 pub struct Adapter;
 
-/// An open transaction on either database. It is foreign to the library, and joined by an adapter.
+/// An open transaction on one of the databases. It is foreign to the library, and joined by an adapter.
 pub enum Tx {
     /// On Postgres.
     Postgres(Transaction<'static, Postgres>),
+    /// On MySQL or MariaDB.
+    Mysql(Transaction<'static, MySql>),
     /// On SQLite.
     Sqlite(Transaction<'static, Sqlite>),
 }
@@ -27,6 +29,7 @@ impl Enlist<Adapter> for Tx {
     fn enlist(&mut self) -> Result<Enlisted<'_>, outbox::Error> {
         match self {
             Self::Postgres(tx) => Enlisted::postgres(tx),
+            Self::Mysql(tx) => Enlisted::mysql(tx),
             Self::Sqlite(tx) => Enlisted::sqlite(tx),
         }
     }
@@ -46,6 +49,7 @@ impl Tx {
     pub async fn try_commit(self) -> Result<(), sqlx::Error> {
         match self {
             Self::Postgres(tx) => tx.commit().await,
+            Self::Mysql(tx) => tx.commit().await,
             Self::Sqlite(tx) => tx.commit().await,
         }
     }
@@ -54,6 +58,7 @@ impl Tx {
     pub async fn rollback(self) {
         match self {
             Self::Postgres(tx) => tx.rollback().await,
+            Self::Mysql(tx) => tx.rollback().await,
             Self::Sqlite(tx) => tx.rollback().await,
         }
         .expect("the transaction rolls back");
@@ -64,6 +69,10 @@ impl Tx {
         let sql = AssertSqlSafe(sql.to_owned());
         match self {
             Self::Postgres(tx) => sqlx::raw_sql(sql)
+                .execute(&mut **tx)
+                .await
+                .map(|done| done.rows_affected()),
+            Self::Mysql(tx) => sqlx::raw_sql(sql)
                 .execute(&mut **tx)
                 .await
                 .map(|done| done.rows_affected()),
@@ -86,6 +95,7 @@ impl Tx {
                     .fetch_one(&mut **tx)
                     .await
             }
+            Self::Mysql(tx) => sqlx::query_scalar(sql).fetch_one(&mut **tx).await,
             Self::Sqlite(tx) => sqlx::query_scalar(sql).fetch_one(&mut **tx).await,
         }
         .expect("the query has one value")

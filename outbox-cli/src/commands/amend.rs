@@ -13,6 +13,12 @@ use crate::{
 macro_rules! in_transaction {
     ($database:expr, $tx:ident => $body:expr) => {
         match &$database.pool {
+            Pool::Mysql(pool) => {
+                let mut $tx = pool.begin().await?;
+                let outcome = $body.await?;
+                $tx.commit().await?;
+                outcome
+            }
             Pool::Postgres(pool) => {
                 let mut $tx = pool.begin().await?;
                 let outcome = $body.await?;

@@ -96,6 +96,6 @@ async fn admin(sql: &str) {
 fn name(db: &Db) -> &str {
     match db {
         Db::Postgres(db) => db.name(),
-        Db::Sqlite(_) => unreachable!("this test is for Postgres"),
+        Db::Mysql(_) | Db::Sqlite(_) => unreachable!("this test is for Postgres"),
     }
 }

@@ -119,7 +119,7 @@ async fn settled(db: &Db, state: &str, topic: &str, key: &str, error: &str) -> U
     let id = Uuid::now_v7();
     let error = serde_json::json!(error).to_string().replace('\'', "''");
     db.execute(&format!(
-        "INSERT INTO outbox (id, topic, key, payload, headers, state, attempts, settled_at, errors) VALUES \
+        "INSERT INTO outbox (id, topic, \"key\", payload, headers, state, attempts, settled_at, errors) VALUES \
          ({}, '{topic}', '{key}', '{{\"name\":\"secret\",\"number\":1}}', '{{\"tenant\":\"acme\"}}', '{state}', 3, {}, \
           '[{{\"attempt\":2,\"at\":1700000000000,\"text\":\"first\"}}, \
             {{\"attempt\":3,\"at\":1700000060000,\"text\":{error}}}]')",

@@ -23,7 +23,7 @@ async fn reasons_are_counted(db: Db) {
     }
     settled(&db, "delivered", "orders.placed", "o-1", "timeout").await;
     settled(&db, "dead", "orders.placed", "none", "").await;
-    db.execute("UPDATE outbox SET errors = '[]' WHERE key = 'none'")
+    db.execute("UPDATE outbox SET errors = '[]' WHERE \"key\" = 'none'")
         .await;
     let all = outbox(&db, &["dead", "reasons"]).await;
     assert_shown("dead_reasons", all.shown());

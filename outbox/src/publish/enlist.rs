@@ -1,6 +1,6 @@
 //! How a message joins the caller's open transaction.
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use sqlx::{Connection as _, Transaction};
 
 use crate::Error;
@@ -15,7 +15,7 @@ pub struct Sqlx(());
 /// The parameter `Via` lets another crate implement it for a transaction type that it does not own:
 /// `impl Enlist<MyAdapter> for TheirTransaction`; it is inferred at the call.
 #[cfg_attr(
-    any(feature = "postgres", feature = "sqlite"),
+    any(feature = "mysql", feature = "postgres", feature = "sqlite"),
     diagnostic::on_unimplemented(
         message = "`{Self}` would commit the message on its own",
         label = "not an open transaction",
@@ -25,23 +25,38 @@ pub struct Sqlx(());
     )
 )]
 #[cfg_attr(
-    all(feature = "postgres", not(feature = "sqlite")),
+    all(
+        any(feature = "mysql", feature = "postgres", feature = "sqlite"),
+        not(feature = "sqlite")
+    ),
     diagnostic::on_unimplemented(
         note = "if it is a transaction of SQLite, switch on outbox's feature `sqlite`"
     )
 )]
 #[cfg_attr(
-    all(feature = "sqlite", not(feature = "postgres")),
+    all(
+        any(feature = "mysql", feature = "postgres", feature = "sqlite"),
+        not(feature = "postgres")
+    ),
     diagnostic::on_unimplemented(
         note = "if it is a transaction of Postgres, switch on outbox's feature `postgres`"
     )
 )]
 #[cfg_attr(
-    not(any(feature = "postgres", feature = "sqlite")),
+    all(
+        any(feature = "mysql", feature = "postgres", feature = "sqlite"),
+        not(feature = "mysql")
+    ),
+    diagnostic::on_unimplemented(
+        note = "if it is a transaction of MySQL or MariaDB, switch on outbox's feature `mysql`"
+    )
+)]
+#[cfg_attr(
+    not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
     diagnostic::on_unimplemented(
         message = "`{Self}` can't take a message along: no database of outbox is switched on",
         label = "not a transaction that outbox knows",
-        note = "each database is a feature of outbox, `postgres` or `sqlite`: \
+        note = "each database is a feature of outbox, `postgres`, `sqlite` or `mysql`: \
                 `outbox = {{ version = \"..\", features = [\"postgres\"] }}`"
     )
 )]
@@ -60,11 +75,13 @@ pub struct Enlisted<'t>(pub(crate) On<'t>);
 
 #[derive(Debug)]
 pub(crate) enum On<'t> {
+    #[cfg(feature = "mysql")]
+    Mysql(&'t mut sqlx::MySqlConnection),
     #[cfg(feature = "postgres")]
     Postgres(&'t mut sqlx::PgConnection),
     #[cfg(feature = "sqlite")]
     Sqlite(&'t mut sqlx::SqliteConnection),
-    #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+    #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
     #[expect(
         dead_code,
         reason = "without a database nothing can be enlisted; this keeps the lifetime in use"
@@ -111,6 +128,14 @@ macro_rules! enlist {
     };
 }
 
+enlist!(
+    "mysql",
+    sqlx::MySql,
+    sqlx::MySqlConnection,
+    Mysql,
+    mysql,
+    "MySQL or MariaDB"
+);
 enlist!(
     "postgres",
     sqlx::Postgres,

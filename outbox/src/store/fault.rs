@@ -18,74 +18,155 @@ pub(crate) enum Fault {
 }
 
 pub(crate) fn fault(error: &Error) -> Fault {
-    let Kind::Database { source, .. } = error.kind() else {
+    let source = match error.kind() {
+        Kind::Database { source, .. } => source,
+        _ => return Fault::Connection,
+    };
+    let Some(code) = Code::of(source) else {
         return Fault::Connection;
     };
-    let Driver::Database(database) = source else {
-        return Fault::Connection;
-    };
-    let code = database.code().unwrap_or_default();
-    let sqlite = sqlite_code(&**database, &code).is_some();
-    match () {
-        () if is_connection(source) || is_unwell(&code, sqlite) => Fault::Connection,
+    match code {
+        _ if is_connection(source) || code.is_unwell() => Fault::Connection,
         // One writer: whoever holds it, holds all rows.
-        () if is_retryable(source) && sqlite => Fault::Busy,
-        // 57014: the statement was cancelled, by our own limit or by an administrator's hand.
-        () if is_retryable(source) || (!sqlite && code == "57014") => Fault::Locked,
-        () => Fault::Refused,
+        Code::Sqlite(_) if is_retryable(source) => Fault::Busy,
+        _ if is_retryable(source) || code.is_cancelled() => Fault::Locked,
+        _ => Fault::Refused,
     }
 }
 
-/// The server, not the statement, is in trouble: out of resources (53), broken (58, XX), or demoted to
-/// a standby (25006). In SQLite: I/O error, corrupt, full, read-only.
-fn is_unwell(code: &str, sqlite: bool) -> bool {
-    if sqlite {
-        return code
-            .parse::<u32>()
-            .is_ok_and(|code| matches!(code & 0xff, 8 | 10 | 11 | 13));
+/// What the database says is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Code {
+    /// SQLite's, which may look like a SQLSTATE.
+    Sqlite(u32),
+    /// The server's number: hardly anything has a SQLSTATE of its own there.
+    #[cfg_attr(
+        not(feature = "mysql"),
+        expect(dead_code, reason = "only MySQL and MariaDB have such numbers")
+    )]
+    Mysql(u16),
+    State(String),
+}
+
+impl Code {
+    fn of(error: &Driver) -> Option<Self> {
+        let Driver::Database(error) = error else {
+            return None;
+        };
+        #[cfg(feature = "mysql")]
+        if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+            return Some(Self::Mysql(error.number()));
+        }
+        let code = error.code().unwrap_or_default().into_owned();
+        #[cfg(feature = "sqlite")]
+        if error
+            .try_downcast_ref::<sqlx::sqlite::SqliteError>()
+            .is_some()
+        {
+            // The low byte is the kind.
+            return code.parse().ok().map(|code: u32| Self::Sqlite(code & 0xff));
+        }
+        Some(Self::State(code))
     }
-    code == "25006"
-        || ["53", "58", "XX"]
-            .iter()
-            .any(|class| code.starts_with(class))
+
+    /// The server, not the statement, is in trouble: out of resources, broken, or demoted to a standby.
+    fn is_unwell(&self) -> bool {
+        match self {
+            // Read-only, I/O error, corrupt, full.
+            Self::Sqlite(code) => matches!(code, 8 | 10 | 11 | 13),
+            // Disk full, out of memory (twice), an engine's error, table full, read-only (twice, and a transaction).
+            Self::Mysql(code) => {
+                matches!(code, 1021 | 1037 | 1041 | 1030 | 1114 | 1290 | 1836 | 1792)
+            }
+            Self::State(code) => {
+                code == "25006"
+                    || ["53", "58", "XX"]
+                        .iter()
+                        .any(|class| code.starts_with(class))
+            }
+        }
+    }
+
+    /// The statement was cancelled, by our own limit or by an administrator's hand.
+    fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            // By hand, and by the limit of MariaDB's or MySQL's.
+            Self::Mysql(code) => matches!(code, 1317 | 1969 | 3024),
+            Self::State(code) => code == "57014",
+        }
+    }
+
+    /// The server is starting or stopping, or has no room for one more connection.
+    fn is_down(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            Self::Mysql(code) => matches!(code, 1040 | 1053 | 1203 | 1226),
+            Self::State(code) => matches!(&**code, "57P01" | "57P02" | "57P03" | "53300"),
+        }
+    }
+}
+
+/// How a transaction lost a race for a lock.
+#[cfg(feature = "mysql")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LostRace {
+    /// It was chosen to end a deadlock.
+    Deadlock,
+    /// Somebody has the lock.
+    Lock,
+}
+
+#[cfg(feature = "mysql")]
+impl LostRace {
+    pub(super) fn of(error: &Driver) -> Option<Self> {
+        match Code::of(error)? {
+            Code::Mysql(1213 | 1020) => Some(Self::Deadlock),
+            // The wait was too long, or NOWAIT.
+            Code::Mysql(1205 | 3572) => Some(Self::Lock),
+            _ => None,
+        }
+    }
+}
+
+/// A unique key is taken.
+#[cfg(feature = "mysql")]
+pub(super) fn is_duplicate(error: &Driver) -> bool {
+    matches!(Code::of(error), Some(Code::Mysql(1062)))
 }
 
 /// Serialization failure, deadlock, lock not to be had, SQLite busy or locked.
 pub(crate) fn is_retryable(error: &Driver) -> bool {
-    let Driver::Database(error) = error else {
-        return false;
-    };
-    let Some(code) = error.code() else {
-        return false;
-    };
-    match sqlite_code(&**error, &code) {
-        Some(code) => matches!(code & 0xff, 5 | 6),
-        None => matches!(&*code, "40001" | "40P01" | "55P03"),
+    match Code::of(error) {
+        Some(Code::Sqlite(code)) => matches!(code, 5 | 6),
+        Some(Code::Mysql(code)) => matches!(code, 1213 | 1205 | 3572 | 1020),
+        Some(Code::State(code)) => matches!(&*code, "40001" | "40P01" | "55P03"),
+        None => false,
     }
 }
 
 /// The table, its schema or one of its columns is not there.
 pub(crate) fn is_missing_table(error: &Driver) -> bool {
-    let Driver::Database(error) = error else {
-        return false;
-    };
-    let Some(code) = error.code() else {
-        return false;
-    };
-    match sqlite_code(&**error, &code) {
-        Some(_) => {
+    match (Code::of(error), error) {
+        (Some(Code::Sqlite(_)), Driver::Database(error)) => {
             error.message().starts_with("no such table")
                 || error.message().starts_with("no such column")
         }
-        None => matches!(&*code, "42P01" | "3F000" | "42703") && !in_a_function(&**error),
+        (Some(Code::Mysql(code)), _) => matches!(code, 1146 | 1054 | 1049),
+        (Some(Code::State(code)), Driver::Database(error)) => {
+            matches!(&*code, "42P01" | "3F000" | "42703") && !in_a_function(&**error)
+        }
+        _ => false,
     }
 }
 
 /// A prepared statement is there already, or is not there: what a session looks like that several
 /// clients take turns on.
 pub(crate) fn is_mixed_up(error: &Driver) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| matches!(&*code, "42P05" | "26000"))
+    match Code::of(error) {
+        Some(Code::State(code)) => matches!(&*code, "42P05" | "26000"),
+        _ => false,
+    }
 }
 
 /// The server can't be reached, refuses connections or ended this one.
@@ -93,18 +174,23 @@ pub(crate) fn is_connection(error: &Driver) -> bool {
     match error {
         Driver::Io(_) | Driver::Tls(_) | Driver::Protocol(_) => true,
         Driver::PoolTimedOut | Driver::PoolClosed | Driver::WorkerCrashed => true,
-        Driver::Database(error) => match error.code() {
-            Some(code) => match sqlite_code(&**error, &code) {
-                // CANTOPEN and NOTADB.
-                Some(code) => matches!(code & 0xff, 14 | 26),
-                None => {
-                    code.starts_with("08")
-                        || matches!(&*code, "57P01" | "57P02" | "57P03" | "53300")
-                }
-            },
+        _ => match Code::of(error) {
+            // CANTOPEN and NOTADB.
+            Some(Code::Sqlite(code)) => matches!(code, 14 | 26),
+            // What the server says of a connection that it ends or has not let in, and of what it could not read from
+            // it or write to it.
+            Some(ref code @ Code::Mysql(number)) => {
+                code.is_down()
+                    || matches!(
+                        number,
+                        1042 | 1043 | 1080 | 1129 | 1152..=1161 | 1184 | 1927 | 3169 | 4031
+                    )
+            }
+            Some(code @ Code::State(_)) => {
+                code.is_down() || matches!(&code, Code::State(code) if code.starts_with("08"))
+            }
             None => false,
         },
-        _ => false,
     }
 }
 
@@ -112,25 +198,8 @@ pub(crate) fn is_connection(error: &Driver) -> bool {
 pub(crate) fn is_down(error: &Driver) -> bool {
     match error {
         Driver::Io(_) | Driver::PoolTimedOut => true,
-        Driver::Database(error) => {
-            let code = error.code();
-            code.is_some_and(|code| matches!(&*code, "57P01" | "57P02" | "57P03" | "53300"))
-        }
-        _ => false,
+        _ => Code::of(error).is_some_and(|code| code.is_down()),
     }
-}
-
-/// SQLite's codes are plain numbers, which a SQLSTATE of Postgres may look like as well.
-fn sqlite_code(error: &dyn sqlx::error::DatabaseError, code: &str) -> Option<u32> {
-    #[cfg(feature = "sqlite")]
-    if error
-        .try_downcast_ref::<sqlx::sqlite::SqliteError>()
-        .is_some()
-    {
-        return code.parse().ok();
-    }
-    let _ = (error, code);
-    None
 }
 
 /// The server names the function, such as a trigger of the user's, in which the error arose.
@@ -145,9 +214,5 @@ fn in_a_function(error: &dyn sqlx::error::DatabaseError) -> bool {
 
 /// An attempt to write to a SQLite file that may only be read.
 pub(crate) fn is_read_only(error: &Driver) -> bool {
-    let Some(error) = error.as_database_error() else {
-        return false;
-    };
-    let code = error.code().and_then(|code| sqlite_code(error, &code));
-    code.is_some_and(|code| code & 0xff == 8)
+    matches!(Code::of(error), Some(Code::Sqlite(8)))
 }

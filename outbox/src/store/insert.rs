@@ -10,6 +10,12 @@ use crate::{Error, Fate, MessageState, Published, error::Kind, meter, publish::E
 
 /// The database's part of it.
 pub(super) trait Writer: Send {
+    /// How many bytes of payload one statement may take, where all together have so many.
+    fn chunk_bytes(&mut self, all: usize) -> BoxFuture<'_, Result<usize, Error>> {
+        let _ = all;
+        Box::pin(async { Ok(CHUNK_BYTES) })
+    }
+
     /// One INSERT that skips rows whose id or dedup key is taken; returns the ids that were written.
     fn insert<'a>(
         &'a mut self,
@@ -43,7 +49,7 @@ pub(super) struct Existing {
 
 /// One statement takes at most this many rows, and about this many bytes of payload.
 const CHUNK_ROWS: usize = 1_000;
-const CHUNK_BYTES: usize = 8 * 1024 * 1024;
+pub(super) const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
 /// How often a row that was in the way, and gone when looked for, is tried again.
 const ROUNDS: usize = 5;
@@ -54,11 +60,16 @@ pub(super) async fn insert(
 ) -> Result<Vec<Published>, Error> {
     let mut published = Vec::with_capacity(envelopes.len());
     let mut rest = envelopes;
+    let all = envelopes
+        .iter()
+        .map(|envelope| envelope.payload.len())
+        .sum();
+    let most = writer.chunk_bytes(all).await?;
     while !rest.is_empty() {
         let mut bytes = 0;
         let fits = rest.iter().take(CHUNK_ROWS).take_while(|envelope| {
             bytes += envelope.payload.len();
-            bytes <= CHUNK_BYTES
+            bytes <= most
         });
         // A payload that is larger than a chunk goes alone.
         let (chunk, later) = rest.split_at(fits.count().max(1));

@@ -32,8 +32,8 @@ pub struct MigrationScript {
 
 /// The migrations of one database.
 pub(super) struct Migrations {
-    /// The schema that stands in the SQL's text.
-    pub(super) default_schema: &'static str,
+    /// Puts the table's names into the SQL's text.
+    pub(super) render: fn(&Table, &str) -> String,
     /// The first of all.
     pub(super) history: &'static str,
     pub(super) steps: [Migration; LATEST as usize],
@@ -55,7 +55,7 @@ impl Migrations {
                 version: version.unsigned_abs(),
                 min_reader: min_reader.unsigned_abs(),
                 sql: [history, sql, "\n", &note]
-                    .map(|sql| table.render(sql, self.default_schema))
+                    .map(|sql| (self.render)(table, sql))
                     .concat(),
             }
         });

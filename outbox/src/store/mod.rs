@@ -6,10 +6,12 @@
 //! repeats the state, and the token where there is one, that it relies on in its outer WHERE.
 
 mod fault;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod insert;
 mod listener;
 mod migrate;
+#[cfg(feature = "mysql")]
+mod mysql;
 pub(crate) mod operate;
 mod pool;
 #[cfg(feature = "postgres")]
@@ -18,7 +20,7 @@ mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod table;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod take_over;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
@@ -230,7 +232,7 @@ pub(crate) struct Limits {
     pub(crate) statement: Duration,
     /// For the lock of a row, where others can be locked one by one.
     #[cfg_attr(
-        not(feature = "postgres"),
+        not(any(feature = "mysql", feature = "postgres")),
         expect(dead_code, reason = "SQLite locks the whole file")
     )]
     pub(crate) lock: Duration,
@@ -256,7 +258,7 @@ pub(crate) struct Claim {
     pub(crate) lease: Duration,
     /// See [`Session::probe`].
     #[cfg_attr(
-        not(feature = "postgres"),
+        not(any(feature = "mysql", feature = "postgres")),
         expect(dead_code, reason = "SQLite has no use for marks")
     )]
     pub(crate) mark: Option<i64>,
@@ -274,6 +276,8 @@ pub(crate) struct Renewed {
 /// The rendered SQL of one outbox for each database.
 #[derive(Debug)]
 pub(crate) struct Statements {
+    #[cfg(feature = "mysql")]
+    mysql: mysql::Statements,
     #[cfg(feature = "postgres")]
     postgres: postgres::Statements,
     #[cfg(feature = "sqlite")]
@@ -282,9 +286,11 @@ pub(crate) struct Statements {
 
 impl Statements {
     pub(crate) fn new(settings: &Settings) -> Self {
-        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         let _ = settings;
         Self {
+            #[cfg(feature = "mysql")]
+            mysql: mysql::Statements::new(settings),
             #[cfg(feature = "postgres")]
             postgres: postgres::Statements::new(settings),
             #[cfg(feature = "sqlite")]
@@ -305,11 +311,13 @@ pub(crate) async fn insert(
     envelopes: &[Envelope],
 ) -> Result<Vec<Published>, Error> {
     match on {
+        #[cfg(feature = "mysql")]
+        On::Mysql(connection) => mysql::insert(outbox, connection, envelopes).await,
         #[cfg(feature = "postgres")]
         On::Postgres(connection) => postgres::insert(outbox, connection, envelopes).await,
         #[cfg(feature = "sqlite")]
         On::Sqlite(connection) => sqlite::insert(outbox, connection, envelopes).await,
-        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         On::Nothing(_, never) => {
             let _ = (outbox, envelopes);
             match never {}
@@ -325,11 +333,13 @@ pub(crate) async fn amend(
     amendment: Amendment,
 ) -> Result<Amended, Error> {
     match on {
+        #[cfg(feature = "mysql")]
+        On::Mysql(connection) => mysql::amend(outbox, connection, target, amendment).await,
         #[cfg(feature = "postgres")]
         On::Postgres(connection) => postgres::amend(outbox, connection, target, amendment).await,
         #[cfg(feature = "sqlite")]
         On::Sqlite(connection) => sqlite::amend(outbox, connection, target, amendment).await,
-        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         On::Nothing(_, never) => {
             let _ = (outbox, target, amendment);
             match never {}

@@ -73,7 +73,7 @@ pub(crate) trait Operate: Send + Sync {
 
 /// Implements [`Operate`] for a store by the functions of the database's modules `dead_letters`, `register`
 /// and `stats`.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 macro_rules! operate {
     ($store:ty) => {
         impl Operate for $store {
@@ -158,7 +158,7 @@ macro_rules! operate {
         }
     };
 }
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub(super) use operate;
 
 /// Which dead letters.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::Store;
 use crate::{Error, Outbox};
 
-/// A connection pool of a database that an outbox can live in: `sqlx::PgPool` (feature `postgres`)
-/// or `sqlx::SqlitePool` (feature `sqlite`). Sealed.
+/// A connection pool of a database that an outbox can live in: `sqlx::PgPool` (feature `postgres`),
+/// `sqlx::SqlitePool` (feature `sqlite`) or `sqlx::MySqlPool` (feature `mysql`, for MariaDB as well). Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the pool of a database that `outbox` works on",
-    label = "expected a `sqlx::PgPool` or a `sqlx::SqlitePool`",
-    note = "switch the database's feature on: `outbox = {{ features = [\"postgres\"] }}` or `\"sqlite\"`"
+    label = "expected a `sqlx::PgPool`, a `sqlx::SqlitePool` or a `sqlx::MySqlPool`",
+    note = "switch the database's feature on: `outbox = {{ features = [\"postgres\"] }}`, `\"sqlite\"` or `\"mysql\"`"
 )]
 pub trait DatabasePool: Send + Sync {
     #[doc(hidden)]
@@ -24,10 +24,19 @@ pub struct Handle(Database);
 
 #[derive(Debug, Clone)]
 enum Database {
+    #[cfg(feature = "mysql")]
+    Mysql(sqlx::MySqlPool),
     #[cfg(feature = "postgres")]
     Postgres(sqlx::PgPool),
     #[cfg(feature = "sqlite")]
     Sqlite(sqlx::SqlitePool),
+}
+
+#[cfg(feature = "mysql")]
+impl DatabasePool for sqlx::MySqlPool {
+    fn handle(&self) -> Handle {
+        Handle(Database::Mysql(self.clone()))
+    }
 }
 
 #[cfg(feature = "postgres")]
@@ -48,6 +57,8 @@ impl Handle {
     pub(super) fn reach(self, outbox: &Outbox) -> Result<Arc<dyn Store>, Error> {
         let _ = outbox;
         match self.0 {
+            #[cfg(feature = "mysql")]
+            Database::Mysql(pool) => Ok(Arc::new(super::mysql::Mysql::new(outbox, pool))),
             #[cfg(feature = "postgres")]
             Database::Postgres(pool) => Ok(Arc::new(super::postgres::Postgres::new(outbox, pool))),
             #[cfg(feature = "sqlite")]

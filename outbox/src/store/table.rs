@@ -45,7 +45,7 @@ impl Table {
     }
 
     /// The table's own name.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -65,6 +65,29 @@ impl Table {
             match part.strip_prefix("outbox") {
                 _ if quoted && part == default_schema => rendered.push_str(schema),
                 Some(rest) if quoted => {
+                    rendered.push_str(&self.name);
+                    rendered.push_str(rest);
+                }
+                _ => rendered.push_str(part),
+            }
+        }
+        rendered
+    }
+
+    /// The same for SQL whose names stand in backticks, without a schema. All that begin with `outbox` are tables'.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn render_in_backticks(&self, sql: &str) -> String {
+        let mut rendered = String::with_capacity(sql.len() + 64);
+        for (n, part) in sql.split('`').enumerate() {
+            if n > 0 {
+                rendered.push('`');
+            }
+            match part.strip_prefix("outbox") {
+                Some(rest) if n % 2 == 1 => {
+                    if let Some(schema) = &self.schema {
+                        rendered.push_str(schema);
+                        rendered.push_str("`.`");
+                    }
                     rendered.push_str(&self.name);
                     rendered.push_str(rest);
                 }

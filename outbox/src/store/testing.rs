@@ -68,13 +68,15 @@ pub(crate) async fn waiting(
     version: i64,
 ) -> Result<Vec<Waiting>, Error> {
     match on {
+        #[cfg(feature = "mysql")]
+        On::Mysql(connection) => super::mysql::waiting(outbox, connection, topic, version).await,
         #[cfg(feature = "postgres")]
         On::Postgres(connection) => {
             super::postgres::waiting(outbox, connection, topic, version).await
         }
         #[cfg(feature = "sqlite")]
         On::Sqlite(connection) => super::sqlite::waiting(outbox, connection, topic, version).await,
-        #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+        #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         On::Nothing(_, never) => {
             let _ = (outbox, topic, version);
             match never {}

@@ -122,9 +122,11 @@ impl Enlist for Enlisted<'_> {
         match &mut self.0 {
             #[cfg(feature = "postgres")]
             On::Postgres(connection) => Ok(Enlisted(On::Postgres(connection))),
+            #[cfg(feature = "mysql")]
+            On::Mysql(connection) => Ok(Enlisted(On::Mysql(connection))),
             #[cfg(feature = "sqlite")]
             On::Sqlite(connection) => Ok(Enlisted(On::Sqlite(connection))),
-            #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+            #[cfg(not(any(feature = "mysql", feature = "postgres", feature = "sqlite")))]
             On::Nothing(_, never) => match *never {},
         }
     }

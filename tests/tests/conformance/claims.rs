@@ -43,7 +43,8 @@ async fn a_burst_after_stale_statistics_is_claimed_exactly(db: Db) {
     }
     // The planner believes in one row; then sixty are there.
     let first = insert(&db, "task", &[]).await;
-    db.execute("ANALYZE").await;
+    db.execute(db.pick("ANALYZE", "ANALYZE TABLE outbox", "ANALYZE"))
+        .await;
     db.execute(&format!("DELETE FROM outbox WHERE id = {}", db.uuid(first)))
         .await;
 

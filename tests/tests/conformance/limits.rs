@@ -190,6 +190,7 @@ async fn a_lapsed_message_keeps_to_the_limit(db: Db) {
         .await;
     let lapsed = db.pick(
         "leased_until < now()",
+        "leased_until < UTC_TIMESTAMP(6)",
         "leased_until < (SELECT max(created_at) FROM outbox)",
     );
     db.publish_all(&Task::numbered(6)).await;

@@ -69,7 +69,7 @@ async fn works(db: &Db, outbox: &Outbox) {
 async fn two_outboxes_share_a_database(db: Db) {
     let second = db
         .outbox_builder()
-        .table(db.pick("public.second", "second"))
+        .table(db.pick("public.second", "second", "second"))
         .build()
         .expect("a good name");
     db.publish(&Task::named("in the first")).await;

@@ -237,7 +237,7 @@ async fn others_flow_while_one_handler_hangs(db: Db) {
 
 async fn a_row_that_cant_be_settled_does_not_take_its_batch_along(db: Db) {
     // The database refuses any row whose errors say "cursed", as a check or a trigger of the user might.
-    let errors = db.pick("NEW.errors::text", "NEW.errors");
+    let errors = db.pick("NEW.errors::text", "NEW.errors", "NEW.errors");
     db.refuse_updates(&format!("{errors} LIKE '%cursed%'"))
         .await;
     let gate = outbox_tests::Gate::closed();

@@ -36,6 +36,25 @@ fn run(db: &Db, sql: &str) -> Result<(), String> {
                 .args(["--command", sql, &db.url()]);
             psql
         }
+        Db::Mysql(db) => {
+            let options = db.pool.connect_options();
+            let mut mariadb = Command::new("mariadb");
+            mariadb
+                .args([
+                    "--no-defaults",
+                    "--protocol=tcp",
+                    "--default-character-set=utf8mb4",
+                ])
+                .arg(format!("--host={}", options.get_host()))
+                .arg(format!("--port={}", options.get_port()))
+                .arg(format!("--user={}", options.get_username()))
+                .args([
+                    "--execute",
+                    sql,
+                    options.get_database().expect("a database"),
+                ]);
+            mariadb
+        }
         Db::Sqlite(_) => {
             let address = db.address();
             let file = address.strip_prefix("sqlite://").expect("a file");
@@ -64,7 +83,7 @@ async fn the_documented_statements_publish(db: Db) {
     );
     let business = "CREATE TABLE orders (id integer)";
     db.execute(business).await;
-    let begin = db.pick("BEGIN", "BEGIN IMMEDIATE");
+    let begin = db.pick("BEGIN", "BEGIN", "BEGIN IMMEDIATE");
     let sql = format!("{begin};\nINSERT INTO orders VALUES (42);\n{told}COMMIT;");
     run(&db, &sql).expect("runs");
     let rows = db.rows("state = 'pending'").await;
@@ -79,11 +98,21 @@ async fn the_documented_statements_publish(db: Db) {
 }
 
 async fn what_may_be_given_is_delivered_so(db: Db) {
-    let table = db.pick(r#""public"."outbox""#, r#""main"."outbox""#);
+    let table = db.pick(r#""public"."outbox""#, "`outbox`", r#""main"."outbox""#);
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    let (key, written, unless_there) = (
+        db.pick("key", "`key`", "key"),
+        db.uuid(id.parse().expect("a UUID")),
+        db.pick(
+            "ON CONFLICT DO NOTHING",
+            "ON DUPLICATE KEY UPDATE attempts = attempts",
+            "ON CONFLICT DO NOTHING",
+        ),
+    );
     let insert = format!(
-        "INSERT INTO {table} (id, topic, version, key, payload, headers, dedup_key) VALUES ('{id}', 'lab.task', 1, 'k', \
-         '{{\"name\": \"by hand\", \"number\": 7}}', '{{\"tenant\": \"a\"}}', 'once') ON CONFLICT DO NOTHING;"
+        "INSERT INTO {table} (id, topic, version, {key}, payload, headers, dedup_key) \
+         VALUES ({written}, 'lab.task', 1, 'k', \
+         '{{\"name\": \"by hand\", \"number\": 7}}', '{{\"tenant\": \"a\"}}', 'once') {unless_there};"
     );
     run(&db, &insert).expect("the first time");
     run(&db, &insert).expect("and nothing happens the second time");
@@ -108,12 +137,15 @@ async fn what_may_be_given_is_delivered_so(db: Db) {
 }
 
 async fn the_table_refuses_what_it_can_check(db: Db) {
-    let table = db.pick(r#""public"."outbox""#, r#""main"."outbox""#);
+    let table = db.pick(r#""public"."outbox""#, "`outbox`", r#""main"."outbox""#);
     for (columns, values) in [
         ("topic, payload", "'lab.task', 'no json'"),
         ("topic, payload, headers", "'lab.task', '{}', '[1]'"),
         ("topic, payload, version", "'lab.task', '{}', 0"),
-        ("topic, payload, id", "'lab.task', '{}', 'no uuid'"),
+        (
+            "topic, payload, id",
+            "'lab.task', '{}', 'no uuid, and too long'",
+        ),
         ("payload", "'{}'"),
         ("topic", "'lab.task'"),
     ] {
@@ -127,7 +159,7 @@ async fn the_table_refuses_what_it_can_check(db: Db) {
 }
 
 async fn a_rollback_takes_it_back(db: Db) {
-    let begin = db.pick("BEGIN", "BEGIN IMMEDIATE");
+    let begin = db.pick("BEGIN", "BEGIN", "BEGIN IMMEDIATE");
     run(&db, &format!("{begin};\n{}ROLLBACK;", told(&db))).expect("runs");
     assert_eq!(db.count("1 = 1").await, 0);
 }

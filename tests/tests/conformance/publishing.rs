@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use crate::support::{all_delivered, delivered, row};
 
-on_every_database![
+on_every_database! {
+    all: [
     a_delivery_carries_what_was_published,
     a_row_of_plain_sql_is_delivered,
     nul_characters_are_refused_before_any_sql,
@@ -26,8 +27,11 @@ on_every_database![
     the_fate_of_a_duplicate_names_its_state,
     duplicates_within_one_batch_are_told_apart,
     a_repeated_id_whose_first_use_was_a_duplicate_is_written,
-    a_row_that_a_trigger_skips_is_an_error,
-];
+    ],
+    // On MySQL and MariaDB a trigger can refuse a row, and can't skip it.
+    postgres: [a_row_that_a_trigger_skips_is_an_error],
+    sqlite: [a_row_that_a_trigger_skips_is_an_error],
+}
 
 async fn a_delivery_carries_what_was_published(db: Db) {
     let id = Uuid::now_v7();
@@ -204,7 +208,7 @@ async fn keys_too_long_for_an_index_are_refused(db: Db) {
         .expect("the limit itself is fine");
     tx.commit().await;
     assert_eq!(
-        db.count("length(key) = 1024 AND length(dedup_key) = 1024")
+        db.count("length(\"key\") = 1024 AND length(dedup_key) = 1024")
             .await,
         1
     );
@@ -494,6 +498,7 @@ async fn a_row_that_a_trigger_skips_is_an_error(db: Db) {
         "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
          CREATE TRIGGER skip BEFORE INSERT ON outbox FOR EACH ROW \
             WHEN (NEW.payload::text LIKE '%unwanted%') EXECUTE FUNCTION skip()",
+        "of no use here",
         "CREATE TRIGGER skip BEFORE INSERT ON outbox WHEN NEW.payload LIKE '%unwanted%' \
          BEGIN SELECT RAISE(IGNORE); END",
     ))

@@ -206,6 +206,7 @@ async fn one_relay_at_a_time_purges(db: Db) {
     let first_holds = db.pick(
         "SELECT count(*) FROM outbox_duties WHERE holder::text IN (SELECT min(id::text) FROM outbox_relays)",
         "SELECT count(*) FROM outbox_duties WHERE holder IN (SELECT min(id) FROM outbox_relays)",
+        "SELECT count(*) FROM outbox_duties WHERE holder IN (SELECT min(id) FROM outbox_relays)",
     );
     let second = relay!(db, TASKS, Lab::content(); retention(retention)).spawn();
     let relays = "SELECT count(*) FROM outbox_relays";

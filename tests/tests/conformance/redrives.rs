@@ -99,7 +99,11 @@ async fn pages_go_on_where_the_last_one_ended(db: Db) {
     for id in &ids[2..5] {
         db.execute(&format!(
             "UPDATE outbox SET settled_at = {} WHERE id = {}",
-            db.pick("'2020-01-01 00:00:00.123456+00'", "1577836800123"),
+            db.pick(
+                "'2020-01-01 00:00:00.123456+00'",
+                "'2020-01-01 00:00:00.123456'",
+                "1577836800123"
+            ),
             db.uuid(*id)
         ))
         .await;

@@ -58,7 +58,7 @@ pub(crate) async fn insert(db: &Db, name: &str, columns: &[(&str, &str)]) -> Uui
     let default = columns.iter().all(|(column, _)| *column != "topic");
     let topic = topic.iter().filter(|_| default);
     for (column, value) in topic.chain(columns) {
-        names.push_str(&format!(", {column}"));
+        names.push_str(&format!(", \"{column}\""));
         values.push_str(&format!(", {value}"));
     }
     db.execute(&format!(

@@ -51,8 +51,11 @@ async fn first_version(db: &Db) -> Db {
 }
 
 async fn versions(db: &Db) -> Vec<i64> {
-    db.scalars("SELECT CAST(version AS bigint) FROM outbox_history ORDER BY version")
-        .await
+    let version = db.as_number("version");
+    db.scalars(&format!(
+        "SELECT {version} FROM outbox_history ORDER BY outbox_history.version"
+    ))
+    .await
 }
 
 async fn the_scripts_can_be_run_by_hand(db: Db) {
@@ -223,14 +226,20 @@ async fn a_migration_that_is_killed_can_be_run_again(db: Db) {
 async fn a_hand_written_outbox_can_be_taken_over(db: Db) {
     let script = match db {
         Db::Postgres(_) => include_str!("../../../migrations/postgres/take_over.sql"),
+        Db::Mysql(_) => include_str!("../../../migrations/mysql/take_over.sql"),
         Db::Sqlite(_) => include_str!("../../../migrations/sqlite/take_over.sql"),
     };
     let ids: Vec<_> = (0..4).map(|_| uuid::Uuid::now_v7()).collect();
     let (uuid, time, json) = match db {
         Db::Postgres(_) => ("uuid", "timestamptz", "jsonb"),
+        Db::Mysql(_) => ("BINARY(16)", "DATETIME(6)", "LONGTEXT"),
         Db::Sqlite(_) => ("TEXT", "TEXT", "TEXT"),
     };
-    let now = db.pick("now()", "strftime('%Y-%m-%d %H:%M:%f', 'now')");
+    let now = db.pick(
+        "now()",
+        "UTC_TIMESTAMP(6)",
+        "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+    );
     db.execute(&format!(
         "CREATE TABLE my_outbox (id {uuid} PRIMARY KEY, topic text NOT NULL, payload {json} NOT NULL, \
          created_at {time} NOT NULL DEFAULT ({now}), published_at {time})"

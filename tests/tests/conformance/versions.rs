@@ -135,7 +135,10 @@ async fn each_version_is_lifted_to_the_newest(db: Db) {
     let (kilos, country) = (3.5, "SE".to_owned());
     db.publish(&third::Parcel { kilos, country }).await;
     let versions = db
-        .scalars("SELECT CAST(version AS bigint) FROM outbox ORDER BY version")
+        .scalars(&format!(
+            "SELECT {} FROM outbox ORDER BY outbox.version",
+            db.as_number("version")
+        ))
         .await;
     assert_eq!(versions, [1, 2, 3], "each is written as what it is");
 

@@ -20,7 +20,7 @@ on_every_database! {
 async fn share(db: &Db) {
     let n = scaled(2_000, 10_000);
     let processes = match db {
-        Db::Postgres(_) => 8,
+        Db::Postgres(_) | Db::Mysql(_) => 8,
         Db::Sqlite(_) => 4,
     };
     db.publish_all(&Task::numbered(n)).await;

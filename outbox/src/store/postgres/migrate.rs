@@ -14,7 +14,7 @@ use super::{
 use crate::{Error, error::Doing as _};
 
 const MIGRATIONS: Migrations = Migrations {
-    default_schema: DEFAULT_SCHEMA,
+    render: |table, sql| table.render(sql, DEFAULT_SCHEMA),
     history: include_str!("../../../migrations/postgres/0000_history.sql"),
     steps: [
         Migration {

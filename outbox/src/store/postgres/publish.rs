@@ -128,7 +128,7 @@ pub(crate) async fn insert(
     connection: &mut PgConnection,
     envelopes: &[Envelope],
 ) -> Result<Vec<Published>, Error> {
-    if outbox.settings().strict {
+    if outbox.settings().strict.unwrap_or(false) {
         let probe = super::query(outbox, &outbox.statements().postgres.publish.strict);
         if let Err(error) = probe.execute(&mut *connection).await {
             let code = error.as_database_error().and_then(|error| error.code());
