@@ -47,13 +47,15 @@ impl Db {
         Self::Postgres(PostgresDb::fresh().await.through_the_pooler())
     }
 
-    /// A fresh Postgres database on a server of the test's own.
+    /// A fresh database on a server of the test's own.
     pub async fn on(server: &Server) -> Self {
-        let db = PostgresDb::create_on(server.url(), None).await;
-        outbox::migrate(&db.pool)
-            .await
-            .expect("the database is migrated");
-        Self::Postgres(db)
+        let url = server.url();
+        let db = match url.starts_with("mysql:") {
+            true => Self::Mysql(MysqlDb::create_on(url).await),
+            false => Self::Postgres(PostgresDb::create_on(url, None).await),
+        };
+        each!(db, pool => outbox::migrate(pool).await).expect("the database is migrated");
+        db
     }
 
     /// A fresh MariaDB database.

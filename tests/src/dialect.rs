@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
-use crate::Db;
+use crate::{Db, db::MysqlDb};
 
 impl Db {
     /// One snippet or the other.
@@ -148,6 +149,65 @@ impl Db {
             self.numbers(n)
         ))
         .await;
+    }
+
+    /// Counts the sessions of this database that wait for a lock.
+    #[must_use]
+    pub fn lock_waits(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => {
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            }
+            Self::Mysql(_) => {
+                // InnoDB's own tables show nothing new to whoever looks often. Nothing else here takes so long.
+                "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID() \
+                 AND command IN ('Query', 'Execute') AND time_ms > 300"
+            }
+            Self::Sqlite(_) => panic!("SQLite has no sessions to ask for"),
+        }
+    }
+
+    /// Counts the other sessions of this database that have a transaction open.
+    #[must_use]
+    pub fn open_transactions(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => {
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                 AND pid <> pg_backend_pid() AND state <> 'idle'"
+            }
+            Self::Mysql(_) => {
+                "SELECT count(*) FROM information_schema.innodb_trx AS t \
+                 JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id \
+                 WHERE p.db = DATABASE() AND p.id <> CONNECTION_ID()"
+            }
+            Self::Sqlite(_) => panic!("SQLite has no sessions to ask for"),
+        }
+    }
+
+    /// Ends all other sessions of this database; how many it were.
+    pub async fn end_other_sessions(&self) -> i64 {
+        match self {
+            Self::Postgres(_) => {
+                self.scalar(
+                    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'",
+                )
+                .await
+            }
+            Self::Mysql(_) => {
+                let others = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
+                              WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+                let others = self.scalars(others).await;
+                // The session that runs this may be one of them, or one may have ended by now.
+                let mut admin = MysqlDb::admin(&self.url()).await;
+                for id in &others {
+                    let kill = AssertSqlSafe(format!("KILL CONNECTION {id}"));
+                    let _ = sqlx::raw_sql(kill).execute(&mut admin).await;
+                }
+                i64::try_from(others.len()).expect("a few")
+            }
+            Self::Sqlite(_) => panic!("SQLite has no sessions to end"),
+        }
     }
 
     /// Makes each later `DELETE` of a row fail.

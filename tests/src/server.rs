@@ -1,17 +1,50 @@
-//! A Postgres server of a test's own, which it may stop and start.
+//! A server of a test's own, which it may stop and start.
 
 use std::process::Command;
+
+use crate::Db;
 
 /// A private server; stopped and removed when dropped.
 #[derive(Debug)]
 pub struct Server {
+    kind: Kind,
     folder: tempfile::TempDir,
     port: u16,
     settings: Vec<&'static str>,
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Postgres,
+    Mariadb,
+}
+
 impl Server {
-    /// Creates a server and starts it.
+    /// Creates a server of this database's kind and starts it.
+    ///
+    /// # Panics
+    ///
+    /// If that fails, and for SQLite.
+    #[must_use]
+    pub fn like(db: &Db) -> Self {
+        match db {
+            Db::Postgres(_) => Self::started(),
+            Db::Mysql(_) => Self::mariadb(&[]),
+            Db::Sqlite(_) => panic!("SQLite has no server"),
+        }
+    }
+
+    /// Creates a MariaDB with these settings, such as `max-allowed-packet=1M`, and starts it.
+    ///
+    /// # Panics
+    ///
+    /// If that fails.
+    #[must_use]
+    pub fn mariadb(settings: &[&'static str]) -> Self {
+        Self::of(Kind::Mariadb, settings)
+    }
+
+    /// Creates a Postgres and starts it.
     ///
     /// # Panics
     ///
@@ -28,11 +61,16 @@ impl Server {
     /// If that fails.
     #[must_use]
     pub fn started_with(settings: &[&'static str]) -> Self {
+        Self::of(Kind::Postgres, settings)
+    }
+
+    fn of(kind: Kind, settings: &[&'static str]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("outbox-server")
             .tempdir()
             .expect("a temporary folder");
         let mut server = Self {
+            kind,
             folder,
             port: 0,
             settings: settings.to_vec(),
@@ -59,21 +97,28 @@ impl Server {
         self.run("stop");
     }
 
-    /// The URL of a superuser's database.
+    /// The URL of a superuser's database, or on MariaDB of no database.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        match self.kind {
+            Kind::Postgres => format!("postgres://postgres@127.0.0.1:{}/postgres", self.port),
+            Kind::Mariadb => format!("mysql://root@127.0.0.1:{}", self.port),
+        }
     }
 
     fn run(&self, what: &str) -> String {
-        let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/server"))
+        let script = match self.kind {
+            Kind::Postgres => concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/server"),
+            Kind::Mariadb => concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/mariadb"),
+        };
+        let output = Command::new(script)
             .arg(what)
             .arg(self.folder.path())
             .args(self.settings.iter().filter(|_| what == "start"))
             .output()
-            .expect("scripts/server runs");
+            .expect("the script runs");
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "scripts/server {what}: {text}");
+        assert!(output.status.success(), "{script} {what}: {text}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 }

@@ -61,7 +61,7 @@ impl MysqlDb {
         MySqlConnectOptions::from_str(server).expect("a URL of MySQL")
     }
 
-    pub(super) async fn admin(server: &str) -> MySqlConnection {
+    pub(crate) async fn admin(server: &str) -> MySqlConnection {
         MySqlConnection::connect(server)
             .await
             .expect("the server of OUTBOX_TEST_MARIADB answers")

@@ -27,9 +27,8 @@ on_every_database! {
         a_reschedule_has_its_limits,
         without_a_transaction_nothing_is_cancelled,
     ],
+    servers: [no_relay_claims_what_is_being_cancelled, a_cancel_waits_for_a_claim_and_says_so],
     postgres: [
-        no_relay_claims_what_is_being_cancelled,
-        a_cancel_waits_for_a_claim_and_says_so,
         at_repeatable_read_a_lost_race_can_be_run_again,
     ],
 }
@@ -308,7 +307,8 @@ async fn a_cancel_waits_for_a_claim_and_says_so(db: Db) {
     claim
         .execute(&format!(
             "UPDATE outbox SET state = 'processing', attempts = 1, unsettled = 1, \
-             leased_until = now() + interval '1 hour' WHERE id = {}",
+             leased_until = {} WHERE id = {}",
+            db.ahead(secs(3_600)),
             db.uuid(id)
         ))
         .await;
@@ -316,7 +316,7 @@ async fn a_cancel_waits_for_a_claim_and_says_so(db: Db) {
         let db = db.clone();
         async move { cancel(&db, id).await }
     });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    let waits = db.lock_waits();
     eventually(LONG, || db.scalar(waits), |waiting| *waiting == 1).await;
     claim.commit().await;
     let outcome = within(LONG, cancelled).await.expect("no panic");

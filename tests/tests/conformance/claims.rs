@@ -30,8 +30,8 @@ on_every_database! {
     rows_leased_elsewhere_are_left_alone,
     one_message_among_twenty_relays_runs_once,
     ],
+    servers: [a_message_of_a_long_transaction_is_not_overlooked_under_load],
     postgres: [
-        a_message_of_a_long_transaction_is_not_overlooked_under_load,
         claims_go_by_the_index_whatever_the_planner_believes,
     ]
 }

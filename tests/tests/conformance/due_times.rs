@@ -18,7 +18,7 @@ on_every_database! {
         delays_beyond_reason_are_refused,
         a_time_in_the_past_means_now,
     ],
-    postgres: [the_databases_clock_decides]
+    servers: [the_databases_clock_decides]
 }
 
 async fn a_delay_counts_from_the_publish(db: Db) {

@@ -19,10 +19,8 @@ on_every_database! {
         a_relay_is_live_while_it_runs,
         a_topic_that_cant_be_claimed_degrades_until_it_can,
     ],
-    postgres: [
-        a_relay_without_its_database_is_degraded_until_it_is_back,
-        a_lost_listener_degrades_until_there_is_another,
-    ]
+    servers: [a_relay_without_its_database_is_degraded_until_it_is_back],
+    postgres: [a_lost_listener_degrades_until_there_is_another]
 }
 
 /// Waits until it is degraded, and says by what.

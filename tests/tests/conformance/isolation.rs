@@ -11,7 +11,7 @@ use crate::support::{all_delivered, delivered, in_state};
 
 on_every_database! {
     all: [the_pool_belongs_to_the_handlers, the_relay_holds_none_of_the_pools_connections],
-    postgres: [handlers_run_outside_the_relays_transactions],
+    servers: [handlers_run_outside_the_relays_transactions],
     // A pooler has one role, and sessions that the publishers and the relay share.
     direct: [
         defaults_of_the_database_do_not_reach_the_relay,
@@ -210,9 +210,13 @@ async fn handlers_run_outside_the_relays_transactions(db: Db) {
     let id = db.publish(&Task::named("slow")).await.id;
     let running = relay!(db, TASKS, lab; poll_interval(secs(60)), lease(secs(600))).spawn();
     lab.started(1).await;
-    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                AND pid <> pg_backend_pid() AND state <> 'idle'";
-    let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'public.outbox'::regclass AND pid <> pg_backend_pid()";
+    let open = db.open_transactions();
+    // What is locked, there, belongs to an open transaction.
+    let locks = db.pick(
+        "SELECT count(*) FROM pg_locks WHERE relation = 'public.outbox'::regclass AND pid <> pg_backend_pid()",
+        open,
+        open,
+    );
     // The relay may still look for more, before it waits for its next poll.
     eventually(
         LONG,

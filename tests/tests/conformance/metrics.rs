@@ -16,7 +16,7 @@ use crate::support::{delivered, in_state};
 
 on_every_database! {
     all: [deliveries_are_counted, the_backlog_is_told_when_it_is_counted],
-    postgres: [lost_leases_and_failed_claims_are_counted],
+    servers: [lost_leases_and_failed_claims_are_counted],
     direct: [a_replaced_listener_is_counted]
 }
 

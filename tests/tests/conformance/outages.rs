@@ -4,18 +4,17 @@ use std::time::Instant;
 
 use outbox::{Health, Outbox, Relay};
 use outbox_tests::{
-    Call, Db, Gate, Lab, Server, eventually,
+    Call, Db, Gate, Lab, Server, each, eventually,
     lab::{End, TASKS, Task},
     on_every_database, relay, scaled, trace,
     wait::{LONG, millis, secs, within},
 };
-use sqlx::postgres::PgPoolOptions;
 
 use crate::support::{all_delivered, delivered};
 
 on_every_database! {
     all: [a_hundred_lost_leases_fill_no_log],
-    postgres: [
+    servers: [
         a_claim_that_gets_no_answer_is_given_up_and_its_rows_come_back,
         connections_that_are_reset_cost_no_delivery,
         a_relay_that_is_cut_off_drops_its_handlers_in_time,
@@ -23,15 +22,19 @@ on_every_database! {
         a_publish_into_the_void_times_out,
     ],
     // Each stops a server of its own.
-    direct: [an_outage_is_survived, a_server_that_is_down_at_the_start_is_waited_for]
+    direct: [an_outage_is_survived, a_server_that_is_down_at_the_start_is_waited_for],
+    mariadb: [an_outage_is_survived, a_server_that_is_down_at_the_start_is_waited_for]
 }
 
 /// Runs a relay, publishes, stops the server for a while and starts it again.
-async fn outage(length: std::time::Duration) {
-    let mut server = Server::started();
+async fn outage(like: Db, length: std::time::Duration) {
+    let mut server = Server::like(&like);
     let db = Db::on(&server).await;
     let lab = Lab::content();
-    let relay = relay!(db, TASKS, lab; poll_interval(secs(1)), listener(db.url()));
+    let relay = match db {
+        Db::Postgres(_) => relay!(db, TASKS, lab; poll_interval(secs(1)), listener(db.url())),
+        _ => relay!(db, TASKS, lab; poll_interval(secs(1))),
+    };
     let handle = relay.spawn();
     let before = db.publish(&Task::named("before")).await.id;
     delivered(&db, before).await;
@@ -63,10 +66,10 @@ async fn outage(length: std::time::Duration) {
     assert_eq!((counts.delivered, counts.lease_lost), (2, 0));
 }
 
-async fn an_outage_is_survived(_: Db) {
+async fn an_outage_is_survived(db: Db) {
     let length = secs(scaled(4, 30) as u64);
     let start = Instant::now();
-    let ((), said) = trace::listened(move || outage(length)).await;
+    let ((), said) = trace::listened(move || outage(db, length)).await;
     let lines = u64::try_from(said.len()).expect("few lines");
     assert!(lines > 0, "it says what is wrong");
     assert!(
@@ -75,18 +78,17 @@ async fn an_outage_is_survived(_: Db) {
     );
 }
 
-async fn a_server_that_is_down_at_the_start_is_waited_for(_: Db) {
-    let mut server = Server::started();
+async fn a_server_that_is_down_at_the_start_is_waited_for(db: Db) {
+    let mut server = Server::like(&db);
     let db = Db::on(&server).await;
     let id = db.publish(&Task::named("waits")).await.id;
     server.stop();
-    let Db::Postgres(inner) = &db else {
-        unreachable!("this test is for Postgres")
-    };
-    let pool = PgPoolOptions::new().connect_lazy_with((*inner.pool.connect_options()).clone());
+    let fresh = db.another_pool(2).await;
     let lab = Lab::content();
-    let relay = Relay::builder(&pool, &TASKS).state(lab.clone()).build();
-    let relay = within(LONG, relay).await.expect("a server may still come");
+    let relay = each!(fresh, pool => {
+        let relay = Relay::builder(pool, &TASKS).state(lab.clone()).build();
+        within(LONG, relay).await.expect("a server may still come")
+    });
     let handle = relay.spawn();
     let degraded = |health: &Health| matches!(health, Health::Degraded(_));
     eventually(LONG, || async { relay.health() }, degraded).await;
@@ -207,14 +209,18 @@ async fn claims_stop_while_settles_wait(db: Db) {
     db.publish_all(&Task::numbered(200)).await;
     // Whoever wants to change a row of the table that was there waits, but for claims: those skip it.
     let relay = relay!(db, TASKS, lab; window(window), concurrency(4), lease(secs(600)), store_timeout(secs(20)));
-    db.execute(
+    db.execute("CREATE TABLE gate (number integer PRIMARY KEY); INSERT INTO gate VALUES (1)")
+        .await;
+    db.execute(db.pick(
         "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-         PERFORM pg_advisory_xact_lock(4711); RETURN OLD; END $$; \
+         PERFORM number FROM gate FOR UPDATE; RETURN OLD; END $$; \
          CREATE TRIGGER wait BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION wait()",
-    )
+        "CREATE TRIGGER wait BEFORE DELETE ON outbox FOR EACH ROW UPDATE gate SET number = 1",
+        "of no use here",
+    ))
     .await;
     let mut blocker = db.begin().await;
-    blocker.execute("SELECT pg_advisory_xact_lock(4711)").await;
+    blocker.execute("SELECT number FROM gate FOR UPDATE").await;
     let handle = relay.spawn();
     lab.started(window).await;
     // Time enough for many more claims.

@@ -27,7 +27,7 @@ on_every_database! {
         the_duty_of_a_relay_that_died_is_taken_over,
         a_stop_does_not_wait_for_a_purge,
     ],
-    postgres: [
+    servers: [
         a_redriven_row_survives_a_purge_that_waited,
         a_row_that_somebody_has_locked_is_left,
     ],

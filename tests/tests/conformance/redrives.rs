@@ -29,7 +29,7 @@ on_every_database! {
         a_dead_letter_can_be_inspected,
         a_lost_connection_leaves_nothing_half_done,
     ],
-    postgres: [a_redriven_row_survives_a_discard_that_waited],
+    servers: [a_redriven_row_survives_a_discard_that_waited],
 }
 
 /// Inserts a dead letter that died `secs_ago` with this error.
@@ -458,7 +458,7 @@ async fn a_redriven_row_survives_a_discard_that_waited(db: Db) {
         let letters = letters(&db);
         async move { letters.discard(id, "too late").await }
     });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    let waits = db.lock_waits();
     eventually(LONG, || db.scalar(waits), |waiting| *waiting == 1).await;
     // A sweep does not wait for it.
     let swept = within(LONG, async { letters(&db).discard_all("no").await }).await;

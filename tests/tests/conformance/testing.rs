@@ -39,7 +39,7 @@ on_every_database! {
         a_message_is_delivered_twice,
         a_running_handler_hears_that_its_lease_is_lost,
     ],
-    postgres: [a_locked_message_is_left_alone]
+    servers: [a_locked_message_is_left_alone]
 }
 
 /// A router's kit whose relay tries three times, a minute apart.

@@ -16,7 +16,7 @@ use crate::support::{delivered, row};
 
 on_every_database! {
     all: [an_error_after_the_effect_runs_it_again, a_drain_that_is_cut_short_leaves_its_message],
-    postgres: [
+    servers: [
         a_settle_that_is_cut_off_leaves_its_message,
         a_commit_whose_answer_is_lost_is_told_by_its_id,
     ]

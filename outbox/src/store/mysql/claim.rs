@@ -118,7 +118,7 @@ FOR UPDATE SKIP LOCKED"
 const TAKE_OVER: &str = concat!(
     "
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (id CHAR(32) PATH '$[0]', unsettled INT PATH '$[1]')) AS taken
-STRAIGHT_JOIN `outbox` AS o ON o.id = UNHEX(taken.id)
+STRAIGHT_JOIN `outbox` AS o FORCE INDEX (PRIMARY) ON o.id = UNHEX(taken.id)
 SET o.state = 'processing', o.attempts = o.attempts + 1, o.unsettled = taken.unsettled, o.token = ?,
     o.leased_until = ",
     ahead!(),

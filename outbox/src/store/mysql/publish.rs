@@ -119,7 +119,7 @@ SELECT o.id, o.topic, o.dedup_key, o.state
 FROM JSON_TABLE(?, '$[*]' COLUMNS (topic VARCHAR(255) PATH '$[0]', dedup_key ",
     text_type!(),
     " PATH '$[1]')) AS taken
-STRAIGHT_JOIN `outbox` AS o ON o.topic = CONVERT(taken.topic USING ascii) COLLATE ascii_bin
+STRAIGHT_JOIN `outbox` AS o FORCE INDEX (dedup) ON o.topic = CONVERT(taken.topic USING ascii) COLLATE ascii_bin
     AND o.dedup_key = CAST(taken.dedup_key AS BINARY)
 LOCK IN SHARE MODE"
 );

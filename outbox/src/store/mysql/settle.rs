@@ -40,7 +40,7 @@ macro_rules! by_leases {
             text_type!(),
             " PATH '$[2]', delay BIGINT PATH '$[3]',
     attempts INT PATH '$[4]', unsettled INT PATH '$[5]')) AS lease
-STRAIGHT_JOIN `outbox` AS o ON o.id = UNHEX(lease.id)"
+STRAIGHT_JOIN `outbox` AS o FORCE INDEX (PRIMARY) ON o.id = UNHEX(lease.id)"
         )
     };
 }

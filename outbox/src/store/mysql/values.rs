@@ -73,12 +73,13 @@ macro_rules! error_added {
 }
 pub(super) use error_added;
 
-/// The rows of these ids, found one by one: as the first of a join whose order stands. Binds a JSON array of
+/// The rows of these ids, found one by one, so that no other is locked: in a join whose order stands, by an index that it
+/// can not do without. Binds a JSON array of
 /// [`hex`].
 macro_rules! by_ids {
     () => {
         "JSON_TABLE(?, '$[*]' COLUMNS (id CHAR(32) PATH '$')) AS listed
-STRAIGHT_JOIN `outbox` AS o ON o.id = UNHEX(listed.id)"
+STRAIGHT_JOIN `outbox` AS o FORCE INDEX (PRIMARY) ON o.id = UNHEX(listed.id)"
     };
 }
 pub(super) use by_ids;
