@@ -26,7 +26,9 @@ on_every_database! {
 async fn a_command_line_that_is_wrong_is_refused() {
     let cases: &[&[&str]] = &[
         &["stats"],
-        &["stats", "--database", "mysql://root@localhost/db"],
+        &["stats", "--database", "oracle://root@localhost/db"],
+        &["stats", "--database", "mysql://root@localhost"],
+        &["stats", "--database", "mysql://app:hunter2@localhost/db"],
         &["stats", "--database", "postgres://localhost:port/db"],
         &["stats", "--database", "postgres://app:hunter2@localhost/db"],
         &["stats", "--database", "sqlite:x.db", "--table", "no; table"],

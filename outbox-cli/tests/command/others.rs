@@ -27,11 +27,12 @@ async fn the_sql_of_other_programs_is_printed(db: Db) {
     let told = each!(db, pool => db.outbox().plain_sql(pool)).expect("the statements");
     assert_eq!(printed.ok(), told);
     let other = outbox(&db, &["plain-sql", "--table", "letters"]).await;
-    assert!(
-        other.ok().contains(r#"."letters" ("topic""#),
-        "{}",
-        other.ok()
+    let insert = db.pick(
+        r#"."letters" ("topic""#,
+        "INTO `letters` (`topic`",
+        r#"."letters" ("topic""#,
     );
+    assert!(other.ok().contains(insert), "{}", other.ok());
 }
 
 async fn an_empty_database_is_migrated(db: Db) {
@@ -100,7 +101,9 @@ async fn statistics_are_shown(db: Db) {
 /// Plain SQL can write what no publisher would.
 async fn nothing_in_the_table_steers_the_terminal(db: Db) {
     let evil = "a\u{1b}[31m; b\u{9b}2J\u{7f}";
-    settled(&db, "dead", evil, evil, evil).await;
+    // Where topics are ASCII, only that part of it.
+    let topic = db.pick(evil, "a\u{1b}[31m; 2J\u{7f}", evil);
+    settled(&db, "dead", topic, evil, evil).await;
     let id = db.rows("1 = 1").await[0].id.to_string();
     db.execute("UPDATE outbox SET payload = '{\n  \"name\": \"\u{9b}2J\u{202e}\"\n}'")
         .await;

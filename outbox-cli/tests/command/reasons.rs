@@ -52,10 +52,10 @@ async fn reasons_are_counted(db: Db) {
 
 async fn a_rare_reason_is_not_hidden_by_a_page_of_another(db: Db) {
     dead(&db, 2_345).await;
-    db.execute(
-        "UPDATE outbox SET errors = '[{\"attempt\":1,\"at\":0,\"text\":\"a rare one\"}]' \
-         WHERE CAST(payload AS text) = (SELECT CAST(payload AS text) FROM outbox LIMIT 1)",
-    )
+    let one = db.uuid(db.rows("1 = 1").await[0].id);
+    db.execute(&format!(
+        "UPDATE outbox SET errors = '[{{\"attempt\":1,\"at\":0,\"text\":\"a rare one\"}}]' WHERE id = {one}"
+    ))
     .await;
     let ran = outbox(&db, &["dead", "reasons"]).await;
     let lines: Vec<_> = ran.ok().lines().skip(1).collect();
