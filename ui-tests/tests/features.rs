@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 use serde_json::Value;
 
 /// The packages that are a database's driver, and the feature that wants them.
-const DRIVERS: [(&str, &str); 3] = [
+const DRIVERS: [(&str, &str); 4] = [
+    ("sqlx-mysql", "mysql"),
     ("sqlx-postgres", "postgres"),
     ("sqlx-sqlite", "sqlite"),
     ("libsqlite3-sys", "sqlite"),
@@ -17,6 +18,10 @@ const NOT_HERE: &str = "tls-native-tls";
 /// What a consumer does with a feature, and the dependencies that it needs for that.
 fn use_of(feature: &str) -> (&'static str, &'static str) {
     match feature {
+        "mysql" => (
+            "pub fn mysql(pool: &sqlx::MySqlPool) { let _ = outbox::Outbox::default().stats(pool); }",
+            r#"sqlx = { version = "0.9", default-features = false, features = ["mysql"] }"#,
+        ),
         "postgres" => (
             "pub fn postgres(pool: &sqlx::PgPool) { let _ = outbox::Outbox::default().stats(pool); }",
             r#"sqlx = { version = "0.9", default-features = false, features = ["postgres"] }"#,
@@ -94,7 +99,7 @@ impl Consumer {
                 if let Some(known) = known {
                     let more = known.replace(
                         "features = [",
-                        "features = [\"sqlite-bundled\", \"postgres\", ",
+                        "features = [\"sqlite-bundled\", \"postgres\", \"mysql\", ",
                     );
                     dependencies.insert(name, more);
                 }

@@ -38,6 +38,10 @@ pub(crate) fn fault(error: &Error) -> Fault {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Code {
     /// SQLite's, which may look like a SQLSTATE.
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        expect(dead_code, reason = "only SQLite has such numbers")
+    )]
     Sqlite(u32),
     /// The server's number: hardly anything has a SQLSTATE of its own there.
     #[cfg_attr(

@@ -139,6 +139,7 @@ pub(super) fn count(value: i64) -> u32 {
 }
 
 /// A number of rows as a database takes it.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(super) fn wide(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

@@ -54,6 +54,7 @@ impl Table {
     /// becomes this one's, and the prefix `outbox` the table's name.
     ///
     /// One pass, so that no name is taken for another; [`parse`](Self::parse) lets no quote through.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn render(&self, sql: &str, default_schema: &str) -> String {
         let schema = self.schema.as_deref().unwrap_or(default_schema);
         let mut rendered = String::with_capacity(sql.len() + 64);

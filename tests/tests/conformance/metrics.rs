@@ -1,9 +1,5 @@
-//! What a metrics system is told. The recorder is one thread's, so that each test sees its own doings
-//! only: everything here runs on one thread.
+//! What a metrics system is told.
 
-use std::collections::BTreeMap;
-
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use outbox::HandlerError;
 use outbox_tests::{
     Call, Db, Lab, Proxy, each, eventually,
@@ -12,50 +8,15 @@ use outbox_tests::{
     wait::{LONG, secs, within},
 };
 
-use crate::support::{delivered, in_state};
+use crate::{
+    recorder::recorded,
+    support::{delivered, in_state},
+};
 
 on_every_database! {
     all: [deliveries_are_counted, the_backlog_is_told_when_it_is_counted],
     servers: [lost_leases_and_failed_claims_are_counted],
     direct: [a_replaced_listener_is_counted]
-}
-
-/// What was counted, by name and labels: counters and gauges by their value, histograms by how many
-/// values they have.
-type Told = BTreeMap<String, f64>;
-
-/// Runs a test where its metrics are recorded; what it made of them in the end.
-async fn recorded<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) -> Told {
-    let run = move || {
-        let recorder = DebuggingRecorder::new();
-        let snapshotter = recorder.snapshotter();
-        metrics::with_local_recorder(&recorder, || {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime")
-                .block_on(test());
-        });
-        let mut told = Told::new();
-        for (key, _, _, value) in snapshotter.snapshot().into_vec() {
-            let mut name = key.key().name().to_owned();
-            for label in key.key().labels() {
-                name.push_str(&format!(" {}={}", label.key(), label.value()));
-            }
-            #[expect(clippy::cast_precision_loss, reason = "the tests count to ten")]
-            let value = match value {
-                DebugValue::Counter(count) => count as f64,
-                DebugValue::Gauge(value) => value.into_inner(),
-                DebugValue::Histogram(values) => {
-                    assert!(values.iter().all(|value| value.into_inner() >= 0.0));
-                    values.len() as f64
-                }
-            };
-            told.insert(name, value);
-        }
-        told
-    };
-    tokio::task::spawn_blocking(run).await.expect("the test")
 }
 
 async fn deliveries_are_counted(db: Db) {

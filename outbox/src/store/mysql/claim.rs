@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::{
     super::{Claim, Claimed, Probe, Route, TakenOver, row::count, take_over::Plan},
     Query, ended,
-    session::{Connected, Tries, retried},
+    retried::retried,
+    session::Connected,
     values::{
         ahead, by_ids, error_added, hex, ids_json, micros, now, since_1970, stored, text, time,
         until,
@@ -71,6 +72,7 @@ macro_rules! claimed_columns {
         )
     };
 }
+#[cfg(feature = "testing")]
 pub(super) use claimed_columns;
 
 /// What is due, locked, as it stands before the claim.
@@ -211,7 +213,7 @@ fn probed(rows: &[MySqlRow]) -> Result<Probe, sqlx::Error> {
 }
 
 pub(super) async fn claim(session: &mut Connected, claim: &Claim) -> Result<Vec<Claimed>, Error> {
-    retried!(session, "claiming messages", try_claim(session, claim))
+    retried!(session.patience, "claim", try_claim(session, claim))
 }
 
 async fn try_claim(session: &mut Connected, claim: &Claim) -> Result<Vec<Claimed>, Error> {
@@ -261,8 +263,8 @@ pub(super) async fn take_over(
     alone: bool,
 ) -> Result<TakenOver, Error> {
     retried!(
-        session,
-        TAKING_OVER,
+        session.patience,
+        "claim",
         try_take_over(session, claim, retry, alone)
     )
 }

@@ -1,6 +1,6 @@
 //! Dead letters: listed, redriven, discarded.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sqlx::{MySqlConnection, Row as _, mysql::MySqlRow};
 use uuid::Uuid;
@@ -11,6 +11,7 @@ use super::{
         row::count,
     },
     Mysql, Query, ended,
+    retried::retried,
     values::{by_ids, ids_json, micros, now, shown, since_1970, time},
 };
 use crate::{
@@ -283,7 +284,21 @@ async fn note_and_delete(
     Ok(deleted.rows_affected())
 }
 
+/// An operator's sweep is long: it should not end by a race that a chunk has lost.
 pub(super) async fn sweep(
+    store: &Mysql,
+    filter: &Filter,
+    action: &Action,
+    chunk: Chunk,
+) -> Result<Swept, Error> {
+    retried!(
+        Duration::ZERO,
+        "sweep",
+        try_sweep(store, filter, action, chunk)
+    )
+}
+
+async fn try_sweep(
     store: &Mysql,
     filter: &Filter,
     action: &Action,

@@ -12,6 +12,7 @@ mod operate;
 mod publish;
 mod purge;
 mod register;
+mod retried;
 mod rights;
 mod session;
 mod settle;

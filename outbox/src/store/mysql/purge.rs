@@ -11,6 +11,7 @@ use super::{
         operate::{Old, Settled, What},
     },
     Query, ended,
+    retried::retried,
     session::Connected,
     values::{ahead, by_ids, ids_json, now, time},
 };
@@ -195,6 +196,10 @@ pub(super) async fn count(
 }
 
 pub(super) async fn purge(session: &mut Connected, old: &Old, limit: u64) -> Result<u64, Error> {
+    retried!(session.patience, "purge", try_purge(session, old, limit))
+}
+
+async fn try_purge(session: &mut Connected, old: &Old, limit: u64) -> Result<u64, Error> {
     const DOING: &str = "purging messages";
     let outbox = session.outbox.clone();
     let statements = &outbox.statements().mysql.purge;
@@ -240,6 +245,19 @@ fn bound(sql: &Arc<str>, old: &Old) -> Query {
 }
 
 pub(super) async fn take_duty(
+    session: &mut Connected,
+    duty: &'static str,
+    relay: Uuid,
+    hold: Duration,
+) -> Result<bool, Error> {
+    retried!(
+        session.patience,
+        "purge",
+        try_take_duty(session, duty, relay, hold)
+    )
+}
+
+async fn try_take_duty(
     session: &mut Connected,
     duty: &'static str,
     relay: Uuid,

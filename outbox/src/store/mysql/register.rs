@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{
     super::{Route, fault::is_duplicate, row::routes_json},
     Mysql,
+    retried::retried,
     session::Connected,
     values::{micros, now, shown, since_1970},
 };
@@ -60,6 +61,19 @@ impl Statements {
 }
 
 pub(super) async fn heartbeat(
+    session: &mut Connected,
+    relay: Uuid,
+    routes: &[Route],
+    forget: Duration,
+) -> Result<(), Error> {
+    retried!(
+        session.patience,
+        "register",
+        try_heartbeat(session, relay, routes, forget)
+    )
+}
+
+async fn try_heartbeat(
     session: &mut Connected,
     relay: Uuid,
     routes: &[Route],

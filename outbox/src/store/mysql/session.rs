@@ -1,6 +1,6 @@
 //! A connection of a relay's own.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::{
@@ -12,19 +12,18 @@ use uuid::Uuid;
 use super::{
     super::{
         Claim, Claimed, LeaseId, Limits, Probe, Renewed, Route, Session, Settlement, TakenOver,
-        fault::LostRace,
         operate::{Old, Settled},
     },
     claim, purge, register, settle,
     version::Server,
 };
-use crate::{Error, Outbox, error::Doing as _, error::Kind, lifecycle::Retry, meter};
+use crate::{Error, Outbox, error::Doing as _, lifecycle::Retry};
 
 pub(super) struct Connected {
     pub(super) outbox: Outbox,
     connection: MySqlConnection,
     /// How long an operation tries again that meets rows which others have locked.
-    patience: Duration,
+    pub(super) patience: Duration,
 }
 
 const CONNECTING: &str = "connecting the relay";
@@ -56,62 +55,6 @@ impl Connected {
         self.connection.begin().await
     }
 }
-
-/// The tries of one operation, each a transaction of its own: one that lost a race for a lock has changed nothing,
-/// and may be run again at once.
-pub(super) struct Tries {
-    began: Instant,
-    patience: Duration,
-    left: u32,
-}
-
-const DEADLOCKS: u32 = 5;
-
-const PAUSE: Duration = Duration::from_millis(5);
-
-impl Tries {
-    pub(super) fn new(session: &Connected) -> Self {
-        Self {
-            began: Instant::now(),
-            patience: session.patience,
-            left: DEADLOCKS,
-        }
-    }
-
-    /// Whether to run an operation again that has ended like this.
-    pub(super) async fn again(&mut self, doing: &'static str, error: &Error) -> bool {
-        let Kind::Database { source, .. } = error.kind() else {
-            return false;
-        };
-        let again = match LostRace::of(source) {
-            None => false,
-            Some(LostRace::Deadlock) => {
-                self.left = self.left.saturating_sub(1);
-                self.left > 0
-            }
-            Some(LostRace::Lock) => self.began.elapsed() < self.patience,
-        };
-        if again {
-            meter::repeated(doing);
-            tokio::time::sleep(PAUSE).await;
-        }
-        again
-    }
-}
-
-/// Runs an operation until it ends otherwise than by a lost race, or there is no point in it.
-macro_rules! retried {
-    ($session:ident, $doing:expr, $operation:expr) => {{
-        let mut tries = Tries::new($session);
-        loop {
-            match $operation.await {
-                Err(error) if tries.again($doing, &error).await => {}
-                done => break done,
-            }
-        }
-    }};
-}
-pub(super) use retried;
 
 impl Session for Connected {
     fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>> {

@@ -13,7 +13,8 @@ use uuid::Uuid;
 use super::{
     super::{LeaseId, Renewed, Settlement, Verdict},
     Query, ended,
-    session::{Connected, Tries, retried},
+    retried::retried,
+    session::Connected,
     values::{ahead, error_added, hex, now, stored, text_type},
 };
 use crate::{Error, Outbox, error::Doing as _, publish::to_micros};
@@ -143,7 +144,7 @@ pub(super) async fn renew(
     leases: &[LeaseId],
     lease: Duration,
 ) -> Result<Renewed, Error> {
-    retried!(session, RENEWING, try_renew(session, leases, lease))
+    retried!(session.patience, "renew", try_renew(session, leases, lease))
 }
 
 async fn try_renew(
@@ -193,7 +194,7 @@ pub(super) async fn settle(
     session: &mut Connected,
     batch: &[Settlement],
 ) -> Result<Vec<Uuid>, Error> {
-    retried!(session, SETTLING, try_settle(session, batch))
+    retried!(session.patience, "settle", try_settle(session, batch))
 }
 
 async fn try_settle(session: &mut Connected, batch: &[Settlement]) -> Result<Vec<Uuid>, Error> {
