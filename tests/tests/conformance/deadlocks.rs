@@ -57,7 +57,7 @@ async fn crowd(isolation: &'static str) {
         let of_name = told.iter().filter(|(key, _)| key.starts_with(name));
         of_name.map(|(_, value)| value).sum()
     };
-    let repeated = sum("outbox_store_repeats_total");
+    let repeated = sum("outbox_store_repeats_total").abs();
     eprintln!(
         "{isolation}: {} published by {PUBLISHERS} publishers, {RELAYS} relays, {deadlocks} deadlocks, \
          {repeated} operations run again, {} surfaced",
