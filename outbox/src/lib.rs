@@ -50,6 +50,10 @@ pub mod testing;
 pub mod schema;
 
 #[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/databases.md")]
+pub mod databases {}
+
+#[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/compile-errors.md")]
 pub mod compile_errors {}
 

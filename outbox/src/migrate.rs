@@ -25,7 +25,8 @@ pub async fn check(pool: &impl DatabasePool) -> Result<(), Error> {
 
 impl Outbox {
     /// Creates or updates this outbox's tables, and its schema where that is missing: all of it in one
-    /// transaction, or nothing. Any number of processes may do so at once, and relays and publishers may go on
+    /// transaction, or nothing; on MySQL and MariaDB one statement after the other, and what was cut off is finished by
+    /// the next call. Any number of processes may do so at once, and relays and publishers may go on
     /// meanwhile: where a lock is not to be had within 300 ms it lets them through and tries again. The history
     /// stands in a table of its own, apart from the application's migrations.
     ///

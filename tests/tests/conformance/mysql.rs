@@ -174,7 +174,7 @@ async fn the_modes_of_a_publishers_session_change_nothing(db: Db) {
             "{session}"
         );
         outbox
-            .publish_all(&Task::numbered(3), &mut tx)
+            .publish_all(Task::numbered(3), &mut tx)
             .await
             .expect(session);
         tx.commit().await;
