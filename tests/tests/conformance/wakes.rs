@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use outbox::Outbox;
 use outbox_tests::{
     Db, Lab, Server, eventually,
-    lab::{TASKS, Task},
+    lab::{ERRANDS, Errand, TASKS, Task},
     on_every_database, relay,
     wait::{LONG, millis, secs},
     worker::{Settings, Workers},
@@ -107,17 +107,27 @@ async fn a_burst_carries_few_wakes(db: Db) {
 async fn what_was_published_in_silence_is_looked_for(db: Db) {
     let mut silent = db.begin().await;
     let task = Task::named("in silence");
+    let errand = Errand {
+        name: "in silence".to_owned(),
+        number: 0,
+    };
     let published = db.outbox().publish(&task, &mut silent).await;
-    let id = published.expect("publishes").id;
+    let task = published.expect("publishes").id;
+    let published = db.outbox().publish(&errand, &mut silent).await;
+    let errand = published.expect("publishes").id;
     let lab = Lab::content();
-    let relay = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
+    let lookout = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
     // It is heard of while the silent one is still open, which is not to be waited for.
     let other = db.publish(&Task::named("heard of")).await.id;
     delivered(&db, other).await;
+    // This one has nobody but the lookout to tell it.
+    let told = relay!(db, ERRANDS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
     tokio::time::sleep(millis(1_500)).await;
     silent.commit().await;
-    delivered(&db, id).await;
-    relay.shutdown().await.expect("stops");
+    delivered(&db, task).await;
+    delivered(&db, errand).await;
+    lookout.shutdown().await.expect("stops");
+    told.shutdown().await.expect("stops");
 }
 
 async fn a_lookout_has_a_successor(db: Db) {
