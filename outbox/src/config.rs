@@ -5,6 +5,9 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "mysql")]
+use tokio::sync::watch;
+
 use crate::{
     Error,
     store::{Statements, Table},
@@ -21,6 +24,9 @@ pub struct Outbox(Arc<Inner>);
 struct Inner {
     settings: Settings,
     statements: Statements,
+    /// Told of each publish in this process.
+    #[cfg(feature = "mysql")]
+    published: watch::Sender<()>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,11 +77,18 @@ impl Outbox {
         Self(Arc::new(Inner {
             settings,
             statements,
+            #[cfg(feature = "mysql")]
+            published: watch::Sender::new(()),
         }))
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    #[cfg(feature = "mysql")]
+    pub(crate) fn published(&self) -> &watch::Sender<()> {
+        &self.0.published
     }
 
     pub(crate) fn statements(&self) -> &Statements {
@@ -120,8 +133,8 @@ impl OutboxBuilder {
         self
     }
 
-    /// Whether relays may notice a commit before their next poll. On MySQL and MariaDB they poll, whatever stands here.
-    /// On SQLite an idle one looks every 20 ms whether the file has changed. On Postgres a publishing transaction asks by an advisory lock
+    /// Whether relays may notice a commit before their next poll. On MySQL and MariaDB one looks
+    /// a few times after each publish by a clone of the same [`Outbox`] in the same process. On SQLite an idle one looks every 20 ms whether the file has changed. On Postgres a publishing transaction asks by an advisory lock
     /// whether a relay that [listens](crate::RelayBuilder::listener) waits to be woken, and notifies it then.
     /// A transaction that has notified can't be prepared (two-phase commit), and one that is prepared
     /// keeps the lock. Default: true.

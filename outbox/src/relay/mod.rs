@@ -19,6 +19,7 @@ mod limit;
 mod listen;
 mod lookout;
 mod marks;
+mod near;
 mod renew;
 mod retain;
 mod round;
@@ -237,6 +238,7 @@ impl<S: Send + Sync + 'static> Run<S> {
         let settler = tokio::spawn(settle::run(Arc::clone(&self), outcomes, done.clone()));
         let renewer = tokio::spawn(renew::run(Arc::clone(&self), done.clone()));
         let listener = self.listener(done.clone());
+        let near = self.near(done.clone());
         let purger = self.purger(done.clone());
 
         let claimed = claim::run(&self).await;
@@ -272,7 +274,7 @@ impl<S: Send + Sync + 'static> Run<S> {
         };
         let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
         done.cancel();
-        for task in [Some(settler), Some(renewer), listener, purger]
+        for task in [Some(settler), Some(renewer), listener, near, purger]
             .into_iter()
             .flatten()
         {
@@ -291,6 +293,15 @@ impl<S: Send + Sync + 'static> Run<S> {
             .filter(|_| self.mode == Mode::Serve)?;
         let listener = listen::run(Arc::clone(self), Arc::clone(ears), done);
         Some(tokio::spawn(listener))
+    }
+
+    fn near(self: &Arc<Self>, done: CancellationToken) -> Option<JoinHandle<()>> {
+        let published = self
+            .setup
+            .store
+            .published()
+            .filter(|_| self.mode == Mode::Serve)?;
+        Some(tokio::spawn(near::run(Arc::clone(self), published, done)))
     }
 
     fn purger(self: &Arc<Self>, done: CancellationToken) -> Option<JoinHandle<()>> {

@@ -28,6 +28,7 @@ pub(crate) mod testing;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use self::operate::{Old, Operate, Settled};
@@ -81,6 +82,12 @@ pub(crate) trait Store: Send + Sync {
 
     /// How often an idle relay may ask [`Session::changed`], where that is cheaper than a probe.
     fn watch_interval(&self) -> Option<Duration>;
+
+    /// What tells of each publish to this outbox in this process, before its commit; only where nothing tells of
+    /// commits.
+    fn published(&self) -> Option<watch::Receiver<()>> {
+        None
+    }
 
     /// The same outbox as the test kit sees it.
     #[cfg(feature = "testing")]

@@ -48,10 +48,10 @@ impl MysqlDb {
 
     pub(super) fn at(server: String, name: String) -> Self {
         let options = Self::options(&server).database(&name);
-        let pool = Self::pool(options, POOL);
+        // Of its own, so that a test may do to the application's sessions what it likes.
         Self {
-            direct: pool.clone(),
-            pool,
+            direct: Self::pool(options.clone(), POOL),
+            pool: Self::pool(options, POOL),
             server,
             name,
         }

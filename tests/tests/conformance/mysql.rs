@@ -22,6 +22,7 @@ on_every_database! {
         a_migration_that_was_cut_off_anywhere_is_finished,
         names_are_quoted_and_a_schema_is_a_database,
         a_relay_needs_no_right_to_change_the_schema,
+        a_publish_in_the_same_process_is_noticed,
         a_relay_polls_once_and_reads_what_it_serves,
         claims_go_by_the_index_whatever_the_planner_believes,
         dead_letters_of_any_text_are_found_by_it,
@@ -295,10 +296,30 @@ async fn a_relay_needs_no_right_to_change_the_schema(_: Db) {
         .expect("the check needs no more rights either");
 }
 
+async fn a_publish_in_the_same_process_is_noticed(db: Db) {
+    // By its polls it would not find the message before the test has failed.
+    let relay = relay!(db, TASKS, Lab::content(); poll_interval(LONG * 10)).spawn();
+    for open in [0, 30, 300] {
+        let mut tx = db.begin().await;
+        let task = Task::named("near");
+        let published = db.outbox().publish(&task, &mut tx).await;
+        tokio::time::sleep(millis(open)).await;
+        tx.commit().await;
+        delivered(&db, published.expect("publishes").id).await;
+    }
+    let dead = insert(&db, "dead", &[("state", "'dead'")]).await;
+    each!(db, pool => db.outbox().dead_letters(pool).redrive(dead).await).expect("redrives");
+    delivered(&db, dead).await;
+    relay.shutdown().await.expect("stops");
+}
+
 async fn a_relay_polls_once_and_reads_what_it_serves(_: Db) {
     let server = Server::mariadb(&[]);
     let db = Db::on(&server).await;
-    let running = relay!(db, TASKS, Lab::content(); poll_interval(millis(100))).spawn();
+    // Other tests publish to the default one.
+    let own = db.outbox_builder().build().expect("an outbox");
+    let running =
+        relay!(db, TASKS, Lab::content(); outbox(&own), poll_interval(millis(100))).spawn();
     // A first delivery, so that what happens once at the start is over.
     let id = db.publish(&Task::named("first")).await.id;
     delivered(&db, id).await;

@@ -251,6 +251,7 @@ pub(super) async fn redrive(
     corrected: Option<&Corrected>,
 ) -> Result<bool, Error> {
     let redriven = redrives(store, [id], corrected).execute(&store.pool).await;
+    store.outbox.published().send_replace(());
     Ok(redriven.doing("redriving a dead letter")?.rows_affected() == 1)
 }
 
@@ -313,7 +314,9 @@ async fn try_sweep(
     let mut connection = store.pool.acquire().await.doing(doing)?;
     let mut tx = super::begin(&mut connection).await.doing(doing)?;
     let swept = sweep_next(store, &mut tx, next, action).await;
-    ended(tx, swept).await.doing(doing)
+    let swept = ended(tx, swept).await.doing(doing)?;
+    store.outbox.published().send_replace(());
+    Ok(swept)
 }
 
 async fn sweep_next(

@@ -31,6 +31,8 @@ use sqlx::{
 };
 
 use self::session::Connected;
+use tokio::sync::watch;
+
 #[cfg(feature = "testing")]
 pub(super) use self::testing::waiting;
 pub(super) use self::{amend::amend, publish::insert};
@@ -173,6 +175,11 @@ impl Store for Mysql {
 
     fn watch_interval(&self) -> Option<Duration> {
         None
+    }
+
+    fn published(&self) -> Option<watch::Receiver<()>> {
+        let wake = self.outbox.settings().wake;
+        wake.then(|| self.outbox.published().subscribe())
     }
 
     fn ears(&self, _: &ListenerAddress) -> Result<Arc<dyn Ears>, Error> {

@@ -184,7 +184,9 @@ pub(crate) async fn insert(
             _ => Err(error).doing("asking for the open transaction"),
         };
     }
-    chunks::insert(&mut Inserts { outbox, connection }, envelopes).await
+    let published = chunks::insert(&mut Inserts { outbox, connection }, envelopes).await?;
+    outbox.published().send_replace(());
+    Ok(published)
 }
 
 struct Inserts<'a> {
