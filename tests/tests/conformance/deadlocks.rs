@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use outbox::Fate;
 use outbox_tests::{
     Db, Lab, Server, each, eventually,
     lab::{TASKS, Task},
@@ -107,17 +108,21 @@ async fn run(db: Db, length: Duration, published: Arc<AtomicU64>, surfaced: Arc<
                     let mut tx = business.begin().await;
                     tx.execute("INSERT INTO orders (note) VALUES ('one')").await;
                     let task = Task::named("order");
-                    // Every other one with a key of its own.
-                    let key = format!("{n}-{number}");
+                    // Every other one with a key of its own, now and then the one of before.
+                    let key = match number % 6 {
+                        0 => number - 2,
+                        _ => number,
+                    };
                     let publication = task.publication();
                     let publication = match number % 2 {
-                        0 => publication.dedup_key(key),
+                        0 => publication.dedup_key(format!("{n}-{key}")),
                         _ => publication,
                     };
                     match outbox.publish(&publication, &mut tx).await {
-                        Ok(_) => {
+                        Ok(one) => {
                             tx.commit().await;
-                            published.fetch_add(1, Ordering::Relaxed);
+                            let new = u64::from(one.fate == Fate::New);
+                            published.fetch_add(new, Ordering::Relaxed);
                         }
                         Err(error) => {
                             eprintln!("a publisher was told: {error}");

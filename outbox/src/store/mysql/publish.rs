@@ -270,6 +270,19 @@ impl Inserts<'_> {
         }
     }
 
+    async fn found(&mut self, query: Query) -> Result<Vec<Existing>, sqlx::Error> {
+        let rows = query.fetch_all(&mut *self.connection).await?;
+        let existing = rows.iter().map(|row| {
+            Ok(Existing {
+                id: row.try_get(0)?,
+                topic: row.try_get(1)?,
+                dedup_key: text(row, 2)?.unwrap_or_default(),
+                state: MessageState::parse(row.try_get(3)?).unwrap_or(MessageState::Pending),
+            })
+        });
+        existing.collect()
+    }
+
     async fn write(
         &mut self,
         chunk: &[&Envelope],
@@ -348,29 +361,33 @@ impl Writer for Inserts<'_> {
         const DOING: &str = "looking for duplicates";
         let statements = &self.outbox.statements().mysql.publish;
         Box::pin(async move {
-            let mut rows = super::query(&statements.by_id)
-                .bind(ids_json(chunk.iter().map(|row| row.id)))
-                .fetch_all(&mut *self.connection)
-                .await
-                .doing(DOING)?;
-            let keyed: Vec<_> = chunk
+            // At REPEATABLE READ, to look for what is not there locks the place where it would be, in which others
+            // publish. A row whose key is taken is most likely not there by its id.
+            let keyed = chunk
                 .iter()
-                .filter_map(|row| Some(json!([row.topic, row.dedup_key.as_deref()?])))
-                .collect();
+                .filter_map(|row| Some(json!([row.topic, row.dedup_key.as_deref()?])));
+            let keyed: Vec<_> = keyed.collect();
+            let mut existing = Vec::new();
             if !keyed.is_empty() {
-                let by_key = super::query(&statements.by_key)
+                let query = super::query(&statements.by_key)
                     .bind(serde_json::Value::from(keyed).to_string());
-                rows.extend(by_key.fetch_all(&mut *self.connection).await.doing(DOING)?);
+                existing = self.found(query).await.doing(DOING)?;
             }
-            let existing = rows.iter().map(|row| {
-                Ok(Existing {
-                    id: row.try_get(0)?,
-                    topic: row.try_get(1)?,
-                    dedup_key: text(row, 2)?.unwrap_or_default(),
-                    state: MessageState::parse(row.try_get(3)?).unwrap_or(MessageState::Pending),
-                })
-            });
-            existing.collect::<Result<_, sqlx::Error>>().doing(DOING)
+            let taken = |row: &Envelope| {
+                existing
+                    .iter()
+                    .any(|known| known.topic == row.topic && known.dedup_key == row.dedup_key)
+            };
+            let others = chunk
+                .iter()
+                .filter(|row| row.dedup_key.is_none() || !taken(row))
+                .map(|row| row.id);
+            let others: Vec<_> = others.collect();
+            if !others.is_empty() {
+                let query = super::query(&statements.by_id).bind(ids_json(others));
+                existing.extend(self.found(query).await.doing(DOING)?);
+            }
+            Ok(existing)
         })
     }
 }
