@@ -133,9 +133,11 @@ impl OutboxBuilder {
         self
     }
 
-    /// Whether relays may notice a commit before their next poll. On MySQL and MariaDB one looks
-    /// a few times after each publish by a clone of the same [`Outbox`] in the same process. On SQLite an idle one looks every 20 ms whether the file has changed. On Postgres a publishing transaction asks by an advisory lock
-    /// whether a relay that [listens](crate::RelayBuilder::listener) waits to be woken, and notifies it then.
+    /// Whether relays may notice a commit before their next poll. On MySQL and MariaDB an idle one looks a few times in
+    /// the second after each publish, if that was to a clone of the same [`Outbox`] in the same process: it sees the
+    /// publish, though not the commit. On SQLite it looks every 20 ms whether the file has changed. On Postgres a
+    /// publishing transaction asks by an advisory lock whether a relay that
+    /// [listens](crate::RelayBuilder::listener) waits to be woken, and notifies it then.
     /// A transaction that has notified can't be prepared (two-phase commit), and one that is prepared
     /// keeps the lock. Default: true.
     pub fn wake(mut self, wake: bool) -> Self {

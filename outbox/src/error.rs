@@ -161,7 +161,7 @@ impl Error {
     }
 
     /// The same transaction may succeed when it is run again from its start: a serialization
-    /// failure, a deadlock, a lock that was not to be had in time, a busy SQLite file.
+    /// failure, a deadlock, a lock that was not to be had in time, a busy SQLite file, another migrator.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
@@ -200,7 +200,8 @@ impl Error {
         }
     }
 
-    /// A setting is out of its range, a delay too long to be stored, or a SQLite file may only be read.
+    /// A setting is out of its range, a delay too long to be stored, a MySQL or MariaDB too old, or a SQLite file may
+    /// only be read.
     #[must_use]
     pub fn is_config(&self) -> bool {
         match &*self.0 {

@@ -112,7 +112,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// How long an idle relay waits before it looks again. On SQLite it also notices commits within
-    /// 20 ms. From 1 ms to 30 days. Default: 1 s.
+    /// 20 ms; on MySQL and MariaDB see [`OutboxBuilder::wake`](crate::OutboxBuilder::wake). From 1 ms to 30 days. Default: 1 s.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.config.poll_interval = interval;
         self
@@ -189,7 +189,7 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     }
 
     /// How long the relay waits for a claim, a settle or a renewal before it gives the connection up; on
-    /// Postgres the server, too, gives such a transaction up after so long. Best well below the lease: what
+    /// Postgres and MariaDB the server, too, gives such a transaction up after so long. Best well below the lease: what
     /// was claimed and not heard of, or settled and not acknowledged, is else out of its lease before
     /// anybody tries again. From 10 ms to 30 days. Default: 10 s.
     pub fn store_timeout(mut self, timeout: Duration) -> Self {
@@ -205,8 +205,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     /// messages wait for no longer than a poll. After a third of the lease, at most 10 s, it is asked whether it still lives, and one
     /// that does not answer within `store_timeout` is replaced. Default: none, the relay only polls.
     ///
-    /// Postgres only: on SQLite a relay notices commits by itself, and `build` refuses a listener, as it
-    /// refuses an address that is none.
+    /// Postgres only: on SQLite a relay notices commits by itself, MySQL and MariaDB have nothing to listen to, and
+    /// `build` refuses a listener there, as it refuses an address that is none.
     pub fn listener(mut self, address: impl Into<ListenerAddress>) -> Self {
         self.listener = Some(address.into());
         self
@@ -231,8 +231,8 @@ impl<S: Send + Sync + 'static, G> RelayBuilder<S, G> {
     /// # Errors
     ///
     /// [`Error::is_config`] for a setting out of its range, for a listener's address that is none or not
-    /// Postgres's, and for a role that lacks rights on the tables, which it names; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version that this
-    /// build can use; [`Error::is_connection`] if the database refuses the relay, or its file can't be
+    /// Postgres's, for a role that lacks rights on the tables, which it names, and for a MySQL or MariaDB that is too
+    /// old; [`Error::is_schema_mismatch`] if the tables are missing, or not of a version that this build can use; [`Error::is_connection`] if the database refuses the relay, or its file can't be
     /// opened.
     ///
     /// A server that does not answer is no error: it may still be starting. The relay then checks the
