@@ -1,6 +1,6 @@
 //! What a metrics system is told.
 
-use outbox::HandlerError;
+use outbox::{HandlerError, Health};
 use outbox_tests::{
     Call, Db, Lab, Proxy, each, eventually,
     lab::{ALL, Errand, TASKS, Task},
@@ -137,6 +137,9 @@ async fn a_replaced_listener_is_counted(db: Db) {
         // The second replacement has looked for itself once it has heard its test.
         let id = db.publish(&Task::named("third")).await.id;
         within(LONG, delivered(&db, id)).await;
+        // It looks before it is well again, and then it is counted.
+        let health = || async { relay.health() };
+        eventually(LONG, health, |health| *health == Health::Live).await;
         relay.shutdown().await.expect("stops");
     })
     .await;

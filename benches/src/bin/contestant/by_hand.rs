@@ -1,14 +1,15 @@
 //! What Postgres allows: the claim, the lease and the fence of the outbox, written by hand in as few statements
 //! as that takes, on a table that has nothing else. Nothing is decoded and no handler is called.
 
-use std::error::Error;
+use std::{error::Error, time::Instant};
 
 use outbox_benches::contest::{Job, Stopwatch, Work};
 use serde_json::{Value, json};
 use sqlx::{
     ConnectOptions as _, Connection as _, PgConnection, PgPool, Row as _,
-    postgres::{PgConnectOptions, PgRow},
+    postgres::{PgConnectOptions, PgListener, PgRow},
 };
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::orders::{self, BATCH};
@@ -101,9 +102,8 @@ pub(crate) async fn run(job: &Job, message: Message) -> Result<Value, Box<dyn Er
             bulk(&pool, "outbox", transactions * BATCH).await?;
             Ok(watch.stop(transactions * BATCH))
         }
-        Work::Latency(_) | Work::Serve(_) | Work::Idle(_) => {
-            Ok(json!({"unsupported": "nobody listens by hand"}))
-        }
+        Work::Latency(messages) => latency(job, messages).await,
+        Work::Serve(_) | Work::Idle(_) => Ok(json!({"unsupported": "nobody serves by hand"})),
     }
 }
 
@@ -146,6 +146,43 @@ async fn drain(job: &Job, messages: u64) -> Result<Value, Box<dyn Error>> {
     if handled != messages {
         return Err(format!("{handled} of {messages} messages were handled").into());
     }
+    Ok(done)
+}
+
+/// A NOTIFY in each transaction, and whoever hears it claims at once.
+async fn latency(job: &Job, messages: u64) -> Result<Value, Box<dyn Error>> {
+    let pool = orders::one_connection(&job.url).await?;
+    let (starts, mut started) = mpsc::unbounded_channel();
+    let mut listener = PgListener::connect(&job.url).await?;
+    listener.listen("by_hand").await?;
+    let (mut claims, mut settles) = (connect(job).await?, connect(job).await?);
+    let handling = tokio::spawn(async move {
+        loop {
+            listener.recv().await?;
+            let (token, rows) = claim(&mut claims, 0).await?;
+            for _ in &rows {
+                // It can't be that nobody waits for it.
+                let _ = starts.send(Instant::now());
+            }
+            settle(&mut settles, token, &rows).await?;
+        }
+        #[expect(unreachable_code, reason = "the type of what never ends")]
+        Ok::<(), sqlx::Error>(())
+    });
+    let done = orders::latencies(&pool, messages, &mut started, async |tx, order| {
+        sqlx::query(
+            "WITH message AS (INSERT INTO by_hand (id, topic, payload) VALUES ($1, $2, $3::json)) \
+             SELECT pg_notify('by_hand', '')",
+        )
+        .bind(Uuid::now_v7())
+        .bind(TOPIC)
+        .bind(orders::payload(order))
+        .execute(&mut **tx)
+        .await?;
+        Ok(())
+    })
+    .await?;
+    handling.abort();
     Ok(done)
 }
 

@@ -50,7 +50,8 @@ const PUBLISHERS: [&str; 10] = [
     "pg-boss",
 ];
 
-const LISTENERS: [&str; 7] = [
+const LISTENERS: [&str; 8] = [
+    "by-hand-notifying",
     "outbox",
     "graphile",
     "sqlxmq",
