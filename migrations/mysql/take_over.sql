@@ -3,16 +3,17 @@
 -- migrations. It can be run again.
 --
 -- Programs that still write to the old table may go on: what they write is handed over at once. When none is left,
--- drop the trigger and the table.
+-- drop the triggers and the table.
 
-CREATE TRIGGER IF NOT EXISTS `my_outbox_handed_over` BEFORE INSERT ON `my_outbox` FOR EACH ROW
-BEGIN
-    IF NEW.published_at IS NULL THEN
-        INSERT INTO `outbox` (`id`, `topic`, `payload`, `created_at`)
-        VALUES (NEW.id, NEW.topic, NEW.payload, NEW.created_at);
-        SET NEW.published_at = UTC_TIMESTAMP(6);
-    END IF;
-END;
+DROP TRIGGER IF EXISTS `my_outbox_handed_over`;
+DROP TRIGGER IF EXISTS `my_outbox_noted`;
+
+CREATE TRIGGER `my_outbox_handed_over` BEFORE INSERT ON `my_outbox` FOR EACH ROW
+    INSERT INTO `outbox` (`id`, `topic`, `payload`, `created_at`)
+    SELECT NEW.id, NEW.topic, NEW.payload, NEW.created_at FROM DUAL WHERE NEW.published_at IS NULL;
+
+CREATE TRIGGER `my_outbox_noted` BEFORE INSERT ON `my_outbox` FOR EACH ROW FOLLOWS `my_outbox_handed_over`
+    SET NEW.published_at = IFNULL(NEW.published_at, UTC_TIMESTAMP(6));
 
 START TRANSACTION;
 

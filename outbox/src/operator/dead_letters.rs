@@ -15,10 +15,10 @@ use super::bulk::{Bulk, Step, Work};
 use crate::{
     Error, Invalid, Message, Outbox,
     error::Kind,
-    publish::{Envelope, check_json, to_micros},
+    publish::{Envelope, check_json},
     store::{
         self, DatabasePool, Store,
-        operate::{Action, Chunk, Corrected, Cursor, Filter, Made, Page, micros},
+        operate::{Action, Chunk, Corrected, Cursor, Filter, Made, Page, ago, micros},
     },
     version::Lineage,
 };
@@ -339,9 +339,8 @@ fn told(reason: &str) -> String {
 
 impl Filter {
     fn aged(&mut self, now: i64, older_than: Option<Duration>, younger_than: Option<Duration>) {
-        let ago = |age| now.saturating_sub(to_micros(age));
-        self.until = older_than.map(ago);
-        self.since = younger_than.map(ago);
+        self.until = older_than.map(|age| ago(now, age));
+        self.since = younger_than.map(|age| ago(now, age));
     }
 }
 

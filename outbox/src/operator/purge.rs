@@ -7,10 +7,9 @@ use futures_util::future::BoxFuture;
 use super::bulk::{Bulk, Step, Work};
 use crate::{
     Error, Outbox,
-    publish::to_micros,
     store::{
         self, DatabasePool, Session, Store,
-        operate::{Old, Settled, What},
+        operate::{Old, Settled, What, ago},
     },
 };
 
@@ -145,7 +144,7 @@ impl Purging {
         topic: Option<&str>,
     ) -> Result<Self, Error> {
         let now = session.now().await?;
-        let until = |age| now.saturating_sub(to_micros(age));
+        let until = |age| ago(now, age);
         let mut left = Vec::new();
         for (settled, age) in [
             (Settled::Delivered, ages.delivered),

@@ -142,6 +142,13 @@ impl Envelope {
         })
     }
 
+    /// How long its texts are together.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [&self.key, &self.headers, &self.dedup_key];
+        let others = texts.into_iter().flatten().map(String::len);
+        self.payload.len() + others.sum::<usize>()
+    }
+
     /// The payload of a message that keeps its rules, and the payload's version.
     pub(crate) fn contents<M: Message>(message: &M, limit: usize) -> Result<(String, i32), Error> {
         let topic = M::TOPIC;

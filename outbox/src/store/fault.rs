@@ -139,11 +139,12 @@ pub(super) fn is_duplicate(error: &Driver) -> bool {
     matches!(Code::of(error), Some(Code::Mysql(1062)))
 }
 
-/// Serialization failure, deadlock, lock not to be had, SQLite busy or locked.
+/// Serialization failure, deadlock, lock not to be had, a table that was altered under a snapshot, SQLite busy or
+/// locked.
 pub(crate) fn is_retryable(error: &Driver) -> bool {
     match Code::of(error) {
         Some(Code::Sqlite(code)) => matches!(code, 5 | 6),
-        Some(Code::Mysql(code)) => matches!(code, 1213 | 1205 | 3572 | 1020),
+        Some(Code::Mysql(code)) => matches!(code, 1213 | 1205 | 3572 | 1020 | 1412),
         Some(Code::State(code)) => matches!(&*code, "40001" | "40P01" | "55P03"),
         None => false,
     }

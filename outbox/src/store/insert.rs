@@ -10,7 +10,7 @@ use crate::{Error, Fate, MessageState, Published, error::Kind, meter, publish::E
 
 /// The database's part of it.
 pub(super) trait Writer: Send {
-    /// How many bytes of payload one statement may take, where all together have so many.
+    /// How many bytes of texts one statement may take, where all together have so many.
     fn chunk_bytes(&mut self, all: usize) -> BoxFuture<'_, Result<usize, Error>> {
         let _ = all;
         Box::pin(async { Ok(CHUNK_BYTES) })
@@ -47,7 +47,7 @@ pub(super) struct Existing {
     pub(super) state: MessageState,
 }
 
-/// One statement takes at most this many rows, and about this many bytes of payload.
+/// One statement takes at most this many rows, and about this many bytes of texts.
 const CHUNK_ROWS: usize = 1_000;
 pub(super) const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
@@ -60,15 +60,12 @@ pub(super) async fn insert(
 ) -> Result<Vec<Published>, Error> {
     let mut published = Vec::with_capacity(envelopes.len());
     let mut rest = envelopes;
-    let all = envelopes
-        .iter()
-        .map(|envelope| envelope.payload.len())
-        .sum();
+    let all = envelopes.iter().map(Envelope::bytes).sum();
     let most = writer.chunk_bytes(all).await?;
     while !rest.is_empty() {
         let mut bytes = 0;
         let fits = rest.iter().take(CHUNK_ROWS).take_while(|envelope| {
-            bytes += envelope.payload.len();
+            bytes += envelope.bytes();
             bytes <= most
         });
         // A payload that is larger than a chunk goes alone.

@@ -249,6 +249,11 @@ pub(crate) enum What {
     Notes,
 }
 
+/// The time that lies so far back. No row is older than 1970, and what lies far beyond is no time to a database.
+pub(crate) fn ago(now: i64, age: Duration) -> i64 {
+    now.saturating_sub(crate::publish::to_micros(age)).max(-1)
+}
+
 /// Of a time on a page, to go on from there.
 pub(crate) fn micros(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);

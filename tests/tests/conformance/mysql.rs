@@ -83,7 +83,13 @@ async fn a_message_larger_than_a_packet_is_refused(_: Db) {
         .await
         .expect("fits");
     let quotes = large("\"", 60 << 10);
-    let many = (0..40).map(|_| quotes.publication().key("k"));
+    let header = "x".repeat(40 << 10);
+    let many = (0..40).map(|_| {
+        quotes
+            .publication()
+            .key("k")
+            .header("large", header.as_str())
+    });
     outbox
         .publish_all(many, &mut tx)
         .await

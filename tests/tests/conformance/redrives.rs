@@ -1,6 +1,9 @@
 //! Dead letters by the thousand: chosen, redriven, corrected, discarded.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use outbox::DeadLetters;
 use outbox_tests::{
@@ -25,6 +28,8 @@ on_every_database! {
         a_corrected_payload_is_for_its_own_topic,
         a_corrected_text_is_checked,
         what_is_discarded_is_noted,
+        an_age_beyond_all_times_chooses_nothing,
+        a_topic_that_none_can_have_is_none,
         only_dead_letters_are_discarded,
         a_dead_letter_can_be_inspected,
         a_lost_connection_leaves_nothing_half_done,
@@ -311,6 +316,50 @@ async fn a_corrected_text_is_checked(db: Db) {
         .await
         .expect("drains");
     assert_eq!(lab.calls()[0].number, 4);
+}
+
+async fn an_age_beyond_all_times_chooses_nothing(db: Db) {
+    dead(&db, "task", "no", 100, &[]).await;
+    let always = Duration::MAX;
+    for age in [always, Duration::from_secs(u64::from(u32::MAX) * 100)] {
+        assert_eq!(
+            letters(&db)
+                .older_than(age)
+                .list()
+                .await
+                .expect("lists")
+                .len(),
+            0
+        );
+        let discarded = letters(&db)
+            .older_than(age)
+            .discard_all("none is so old")
+            .await;
+        assert_eq!(discarded.expect("asks"), 0);
+        let younger = letters(&db).younger_than(age).list().await.expect("lists");
+        assert_eq!(younger.len(), 1, "all of them are younger");
+        let purged = each!(db, pool => db.outbox().purge(pool).dead(age).run().await);
+        assert_eq!(purged.expect("asks"), 0);
+    }
+    assert_eq!(db.count("state = 'dead'").await, 1);
+}
+
+async fn a_topic_that_none_can_have_is_none(db: Db) {
+    dead(&db, "task", "no", 100, &[]).await;
+    let topic = "täsk 🦀";
+    assert_eq!(
+        letters(&db).topic(topic).list().await.expect("lists").len(),
+        0
+    );
+    let redriven = letters(&db).topic(topic).redrive_all().await;
+    assert_eq!(redriven.expect("asks"), 0);
+    let resumed = each!(db, pool => db.outbox().resume(pool, topic).await);
+    assert!(resumed.expect_err("no topic").is_config());
+    let mut tx = db.begin().await;
+    let message = outbox::MessageRef::dedup_key_of(topic, "once");
+    let cancelled = db.outbox().cancel(message, &mut tx).await.expect("asks");
+    assert_eq!(cancelled, outbox::Cancellation::Gone);
+    tx.rollback().await;
 }
 
 async fn what_is_discarded_is_noted(db: Db) {

@@ -7,7 +7,7 @@ use sqlx::{MySqlConnection, Row as _};
 use super::{
     super::{Amended, Amendment, Target},
     Query,
-    values::{ahead, now, time},
+    values::{ahead, now, time, topic},
 };
 use crate::{Error, MessageState, Outbox, error::Doing as _};
 
@@ -19,7 +19,10 @@ pub(super) struct Statements {
     state: [Arc<str>; 2],
 }
 
-const BY: [&str; 2] = ["id = ?", "topic = ? AND dedup_key = ?"];
+const BY: [&str; 2] = [
+    "id = ?",
+    concat!("topic = ", topic!(), " AND dedup_key = ?"),
+];
 
 const CANCEL: &str = "DELETE FROM `outbox` WHERE state = 'pending' AND ";
 
@@ -86,6 +89,7 @@ pub(crate) async fn amend(
     };
     let amended = bound(query, target).execute(&mut *connection).await;
     if amended.doing(doing)?.rows_affected() > 0 {
+        outbox.published().send_replace(());
         return Ok(Amended::Done);
     }
     let row = bound(super::query(of(&statements.state, target)), target)

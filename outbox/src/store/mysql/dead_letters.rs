@@ -12,7 +12,7 @@ use super::{
     },
     Mysql, Query, ended,
     retried::retried,
-    values::{by_ids, ids_json, micros, now, shown, since_1970, time},
+    values::{by_ids, ids_json, micros, now, shown, since_1970, time, topic},
 };
 use crate::{
     DeadLetter, Discarded, Error, Inspected,
@@ -42,9 +42,11 @@ WHERE o.state = 'dead' AND o.died_at >= IFNULL(",
             ", '1970-01-01') AND o.died_at <= IFNULL(",
             time!(),
             ", '9999-12-31')
-    AND (? IS NULL OR o.topic = ?) AND (? IS NULL OR o.`key` = ?)
+    AND (? IS NULL OR o.topic = ",
+            topic!(),
+            ") AND (? IS NULL OR o.`key` = ?)
     AND (? IS NULL OR INSTR(
-        JSON_UNQUOTE(JSON_EXTRACT(o.errors, CONCAT('$[', JSON_LENGTH(o.errors) - 1, '].text'))) COLLATE utf8mb4_bin,
+        JSON_UNQUOTE(JSON_EXTRACT(o.errors, CONCAT('$[', GREATEST(JSON_LENGTH(o.errors) - 1, 0), '].text'))) COLLATE utf8mb4_bin,
         ?) > 0)"
         )
     };
@@ -136,7 +138,9 @@ SELECT id, topic, version, `key`, attempts, redrives, errors, ",
     micros!("discarded_at"),
     "
 FROM `outbox_discarded`
-WHERE (? IS NULL OR topic = ?) AND discarded_at <= IFNULL(",
+WHERE (? IS NULL OR topic = ",
+    topic!(),
+    ") AND discarded_at <= IFNULL(",
     time!(),
     ", '9999-12-31') AND (? IS NULL OR (discarded_at, id) < (",
     time!(),

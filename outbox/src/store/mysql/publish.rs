@@ -215,9 +215,7 @@ impl Inserts<'_> {
     }
 
     async fn fits(&mut self, row: &Envelope) -> Result<(), Error> {
-        let texts = [&row.key, &row.headers, &row.dedup_key];
-        let others: usize = texts.into_iter().flatten().map(String::len).sum();
-        let bytes = row.payload.len() + others;
+        let bytes = row.bytes();
         if bytes < SMALL {
             return Ok(());
         }
@@ -305,8 +303,8 @@ impl Writer for Inserts<'_> {
             if all < SMALL {
                 return Ok(CHUNK_BYTES);
             }
-            // A text may double when it is written as JSON inside of JSON.
-            Ok((self.packet().await? / 4).clamp(1, CHUNK_BYTES))
+            // Quotes take two bytes when they are written as JSON inside of JSON, control characters six.
+            Ok((self.packet().await? / 8).clamp(1, CHUNK_BYTES))
         })
     }
 

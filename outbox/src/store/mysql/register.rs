@@ -10,7 +10,7 @@ use super::{
     Mysql,
     retried::retried,
     session::Connected,
-    values::{micros, now, shown, since_1970},
+    values::{micros, now, shown, since_1970, topic},
 };
 use crate::{Error, Paused, error::Doing as _, publish::to_micros};
 
@@ -39,7 +39,7 @@ const FAREWELL: &str = "DELETE FROM `outbox_relays` WHERE id = ?";
 
 const PAUSE: &str = "INSERT INTO `outbox_paused` (topic, reason) VALUES (?, ?)";
 
-const RESUME: &str = "DELETE FROM `outbox_paused` WHERE topic = ?";
+const RESUME: &str = concat!("DELETE FROM `outbox_paused` WHERE topic = ", topic!());
 
 const PAUSED: &str = concat!(
     "SELECT topic, reason, ",

@@ -41,7 +41,7 @@ macro_rules! ahead {
 }
 pub(super) use ahead;
 
-/// The clock, unless an earlier time is bound in its place (twice).
+/// The clock, unless an earlier time is bound in its place.
 macro_rules! until {
     () => {
         concat!(
@@ -72,6 +72,14 @@ macro_rules! error_added {
     };
 }
 pub(super) use error_added;
+
+/// A topic that is bound. Those of the table are ASCII, and no text that is not can be compared with them.
+macro_rules! topic {
+    () => {
+        "CONVERT(? USING ascii) COLLATE ascii_bin"
+    };
+}
+pub(super) use topic;
 
 /// The rows of these ids, found one by one, so that no other is locked: in a join whose order stands, by an index that it
 /// can not do without. Binds a JSON array of
