@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use outbox::{HandlerError, ListenerAddress};
 use outbox_tests::{
     Call, Db, Lab, each, eventually,
-    lab::{TASKS, Task},
+    lab::{ERRANDS, Errand, TASKS, Task},
     on_every_database,
     proxy::Proxy,
     relay, try_relay,
@@ -154,9 +154,17 @@ async fn a_busy_listener_is_not_taken_for_a_silent_one(db: Db) {
 async fn a_message_committed_while_the_listener_is_away_is_found_when_it_is_back(db: Db) {
     let (lab, server) = (Lab::content(), db.server());
     let proxy = Proxy::to(server.0, server.1).await;
-    let relay =
-        relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.through(&proxy))).spawn();
+    // The lookout of both; what it looks for itself is not what the other one needs.
+    let lookout = relay!(db, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
     listens(&db).await;
+    let relay =
+        relay!(db, ERRANDS, lab; poll_interval(HARDLY_EVER), listener(db.through(&proxy))).spawn();
+    let errand = |name: &str| Errand {
+        name: name.to_owned(),
+        number: 0,
+    };
+    let heard = db.publish(&errand("heard")).await.id;
+    delivered(&db, heard).await;
     let before = proxy.accepted();
     proxy.refuse();
     // It tries to come back, in vain.
@@ -166,11 +174,14 @@ async fn a_message_committed_while_the_listener_is_away_is_found_when_it_is_back
         |accepted| *accepted > before,
     )
     .await;
-    let id = db.publish(&Task::named("unheard")).await.id;
+    let id = db.publish(&errand("unheard")).await.id;
+    // By then the lookout has told all that listen.
+    tokio::time::sleep(millis(500)).await;
     assert_eq!(row(&db, id).await.state, "pending");
     proxy.admit();
     delivered(&db, id).await;
     relay.shutdown().await.expect("stops");
+    lookout.shutdown().await.expect("stops");
 }
 
 async fn a_listener_whose_connection_is_dead_is_replaced(db: Db) {
