@@ -179,6 +179,106 @@ pub(crate) trait Session: Send + Sync {
     fn test_listeners(&mut self, test: Uuid) -> BoxFuture<'_, Result<(), Error>>;
 }
 
+/// Implements [`Session`] for a connection by the functions of the database's modules `claim`, `settle`, `register` and
+/// `purge`, and by what stands in the braces.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+macro_rules! session {
+    ($connected:ty { $($own:item)+ }) => {
+        impl Session for $connected {
+            fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>> {
+                Box::pin(claim::now(self))
+            }
+
+            fn claim<'a>(
+                &'a mut self,
+                claim: &'a Claim,
+            ) -> BoxFuture<'a, Result<Vec<Claimed>, Error>> {
+                Box::pin(claim::claim(self, claim))
+            }
+
+            fn take_over<'a>(
+                &'a mut self,
+                claim: &'a Claim,
+                retry: &'a Retry,
+                alone: bool,
+            ) -> BoxFuture<'a, Result<TakenOver, Error>> {
+                Box::pin(claim::take_over(self, claim, retry, alone))
+            }
+
+            fn renew<'a>(
+                &'a mut self,
+                leases: &'a [LeaseId],
+                lease: Duration,
+            ) -> BoxFuture<'a, Result<Renewed, Error>> {
+                Box::pin(settle::renew(self, leases, lease))
+            }
+
+            fn settle<'a>(
+                &'a mut self,
+                batch: &'a [Settlement],
+            ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
+                Box::pin(settle::settle(self, batch))
+            }
+
+            fn heartbeat<'a>(
+                &'a mut self,
+                relay: Uuid,
+                routes: &'a [Route],
+                forget: Duration,
+            ) -> BoxFuture<'a, Result<(), Error>> {
+                Box::pin(register::heartbeat(self, relay, routes, forget))
+            }
+
+            fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
+                Box::pin(register::farewell(self, relay))
+            }
+
+            fn take_duty<'a>(
+                &'a mut self,
+                duty: &'static str,
+                relay: Uuid,
+                hold: Duration,
+            ) -> BoxFuture<'a, Result<bool, Error>> {
+                Box::pin(purge::take_duty(self, duty, relay, hold))
+            }
+
+            fn settled_routes(
+                &mut self,
+                settled: Settled,
+            ) -> BoxFuture<'_, Result<Vec<(String, i32)>, Error>> {
+                Box::pin(purge::routes(self, settled))
+            }
+
+            fn count_old<'a>(
+                &'a mut self,
+                old: &'a Old,
+                limit: Option<u64>,
+            ) -> BoxFuture<'a, Result<u64, Error>> {
+                Box::pin(purge::count(self, old, limit))
+            }
+
+            fn purge<'a>(
+                &'a mut self,
+                old: &'a Old,
+                limit: u64,
+            ) -> BoxFuture<'a, Result<u64, Error>> {
+                Box::pin(purge::purge(self, old, limit))
+            }
+
+            fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+                Box::pin(async move {
+                    // Whether the other side still listens makes no difference any more.
+                    let _ = self.connection.close().await;
+                })
+            }
+
+            $($own)+
+        }
+    };
+}
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+use session;
+
 /// Makes listeners, and what publishers ask for whether anybody listens.
 pub(crate) trait Ears: Send + Sync {
     /// A new one, on a new connection; none if that connection has no session of its own to listen on.

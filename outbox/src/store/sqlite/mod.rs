@@ -32,6 +32,7 @@ use super::{
     Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, MigrationScript, MissingRights, Probe,
     Renewed, Route, Session, Settlement, Store, TakenOver, Version,
     operate::{Old, Operate, Settled},
+    session,
 };
 use crate::{Error, Outbox, config::Settings, error::Doing as _, lifecycle::Retry};
 
@@ -217,11 +218,7 @@ impl Connected {
     }
 }
 
-impl Session for Connected {
-    fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>> {
-        Box::pin(claim::now(self))
-    }
-
+session!(Connected {
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
@@ -230,82 +227,6 @@ impl Session for Connected {
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
         Box::pin(claim::probe(self, routes, cutoff))
-    }
-
-    fn claim<'a>(&'a mut self, claim: &'a Claim) -> BoxFuture<'a, Result<Vec<Claimed>, Error>> {
-        Box::pin(claim::claim(self, claim))
-    }
-
-    fn take_over<'a>(
-        &'a mut self,
-        claim: &'a Claim,
-        retry: &'a Retry,
-        alone: bool,
-    ) -> BoxFuture<'a, Result<TakenOver, Error>> {
-        Box::pin(claim::take_over(self, claim, retry, alone))
-    }
-
-    fn renew<'a>(
-        &'a mut self,
-        leases: &'a [LeaseId],
-        lease: Duration,
-    ) -> BoxFuture<'a, Result<Renewed, Error>> {
-        Box::pin(settle::renew(self, leases, lease))
-    }
-
-    fn settle<'a>(
-        &'a mut self,
-        batch: &'a [Settlement],
-    ) -> BoxFuture<'a, Result<Vec<Uuid>, Error>> {
-        Box::pin(settle::settle(self, batch))
-    }
-
-    fn heartbeat<'a>(
-        &'a mut self,
-        relay: Uuid,
-        routes: &'a [Route],
-        forget: Duration,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(register::heartbeat(self, relay, routes, forget))
-    }
-
-    fn farewell(&mut self, relay: Uuid) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(register::farewell(self, relay))
-    }
-
-    fn take_duty<'a>(
-        &'a mut self,
-        duty: &'static str,
-        relay: Uuid,
-        hold: Duration,
-    ) -> BoxFuture<'a, Result<bool, Error>> {
-        Box::pin(purge::take_duty(self, duty, relay, hold))
-    }
-
-    fn settled_routes(
-        &mut self,
-        settled: Settled,
-    ) -> BoxFuture<'_, Result<Vec<(String, i32)>, Error>> {
-        Box::pin(purge::routes(self, settled))
-    }
-
-    fn count_old<'a>(
-        &'a mut self,
-        old: &'a Old,
-        limit: Option<u64>,
-    ) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(purge::count(self, old, limit))
-    }
-
-    fn purge<'a>(&'a mut self, old: &'a Old, limit: u64) -> BoxFuture<'a, Result<u64, Error>> {
-        Box::pin(purge::purge(self, old, limit))
-    }
-
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            // Whether the other side still listens makes no difference any more.
-            let _ = self.connection.close().await;
-        })
     }
 
     fn changed(&mut self) -> BoxFuture<'_, Result<bool, Error>> {
@@ -318,4 +239,4 @@ impl Session for Connected {
         // There are none.
         Box::pin(async { Ok(()) })
     }
-}
+});
