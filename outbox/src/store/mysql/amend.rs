@@ -89,7 +89,9 @@ pub(crate) async fn amend(
     };
     let amended = bound(query, target).execute(&mut *connection).await;
     if amended.doing(doing)?.rows_affected() > 0 {
-        outbox.published().send_replace(());
+        if matches!(amendment, Amendment::Reschedule(_)) {
+            outbox.published().send_replace(());
+        }
         return Ok(Amended::Done);
     }
     let row = bound(super::query(of(&statements.state, target)), target)

@@ -12,7 +12,7 @@ use super::{
     retried::retried,
     session::Connected,
     values::{
-        ahead, by_ids, error_added, hex, ids_json, micros, now, since_1970, stored, text, time,
+        ahead, by_ids, error_added, hex, ids_json, micros, now, since_1970, stored, time, topic,
         until,
     },
 };
@@ -39,21 +39,24 @@ SELECT ",
     ",
     micros!(
         "(SELECT o.phase_at FROM `outbox` AS o FORCE INDEX (phase)
-        WHERE o.topic = CONVERT(route.topic USING ascii) COLLATE ascii_bin AND o.version = route.version
-            AND o.phase = 'pending'
+        WHERE o.topic = ",
+        topic!("route.topic"),
+        " AND o.version = route.version AND o.phase = 'pending'
         ORDER BY o.phase_at LIMIT 1)"
     ),
     ",
     ",
     micros!(
         "(SELECT o.phase_at FROM `outbox` AS o FORCE INDEX (phase)
-        WHERE o.topic = CONVERT(route.topic USING ascii) COLLATE ascii_bin AND o.version = route.version
-            AND o.phase = 'leased'
+        WHERE o.topic = ",
+        topic!("route.topic"),
+        " AND o.version = route.version AND o.phase = 'leased'
         ORDER BY o.phase_at LIMIT 1)"
     ),
     ",
-    EXISTS (SELECT 1 FROM `outbox_paused` AS paused
-        WHERE paused.topic = CONVERT(route.topic USING ascii) COLLATE ascii_bin)
+    EXISTS (SELECT 1 FROM `outbox_paused` AS paused WHERE paused.topic = ",
+    topic!("route.topic"),
+    ")
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
     n FOR ORDINALITY, topic VARCHAR(255) PATH '$[0]', version INT PATH '$[1]')) AS route
 ORDER BY route.n"
@@ -185,7 +188,7 @@ pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
         .doing("asking for the time")
 }
 
-/// No mark can be of use here: a bound that differs by route is not one that an index is searched by.
+/// No mark can be of use here: an index is not searched by a bound that differs by route.
 pub(super) async fn probe(
     session: &mut Connected,
     routes: &[Route],
@@ -356,19 +359,16 @@ fn claimed(
         .iter()
         .map(|row| {
             let id = row.try_get(0)?;
-            let texts = [text(row, 1)?, text(row, 2)?, text(row, 3)?];
-            let unreadable = texts.iter().any(Result::is_err);
-            let [key, payload, headers] = texts.map(Result::unwrap_or_default);
             let (due_at, now): (i64, i64) = (row.try_get(6)?, row.try_get(7)?);
             Ok(Claimed {
                 id,
-                key,
-                payload: payload.unwrap_or_default(),
-                headers,
+                key: row.try_get(1)?,
+                payload: row.try_get(2)?,
+                headers: row.try_get(3)?,
                 attempts: count(row.try_get::<i32, _>(4)?.into()),
                 unsettled_before: unsettled_before(id),
                 created_at: since_1970(row.try_get(5)?),
-                unreadable,
+                unreadable: false,
                 due_at,
                 late: now.saturating_sub(due_at),
             })

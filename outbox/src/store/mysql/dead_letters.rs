@@ -12,7 +12,7 @@ use super::{
     },
     Mysql, Query, ended,
     retried::retried,
-    values::{by_ids, ids_json, micros, now, shown, since_1970, time, topic},
+    values::{by_ids, ids_json, micros, now, since_1970, time, topic},
 };
 use crate::{
     DeadLetter, Discarded, Error, Inspected,
@@ -183,12 +183,12 @@ fn letter(row: &MySqlRow) -> Result<DeadLetter, sqlx::Error> {
     let number = |column: usize| Ok::<_, sqlx::Error>(count(row.try_get::<i32, _>(column)?.into()));
     Ok(DeadLetter {
         id: row.try_get(0)?,
-        topic: shown(row, 1)?.unwrap_or_default(),
+        topic: row.try_get(1)?,
         version: number(2)?,
-        key: shown(row, 3)?,
+        key: row.try_get(3)?,
         attempts: number(4)?,
         redrives: number(5)?,
-        errors: failures(&shown(row, 6)?.unwrap_or_default()),
+        errors: failures(row.try_get(6)?),
         created_at: since_1970(row.try_get(7)?),
         died_at: since_1970(row.try_get(8)?),
     })
@@ -212,8 +212,8 @@ pub(super) async fn inspect(store: &Mysql, id: Uuid) -> Result<Option<Inspected>
     let inspected = row.map(|row| {
         Ok(Inspected {
             letter: letter(&row)?,
-            payload: shown(&row, 9)?.unwrap_or_default(),
-            headers: headers(shown(&row, 10)?.as_deref()),
+            payload: row.try_get(9)?,
+            headers: headers(row.try_get(10)?),
         })
     });
     inspected.transpose().doing(DOING)
@@ -319,7 +319,9 @@ async fn try_sweep(
     let mut tx = super::begin(&mut connection).await.doing(doing)?;
     let swept = sweep_next(store, &mut tx, next, action).await;
     let swept = ended(tx, swept).await.doing(doing)?;
-    store.outbox.published().send_replace(());
+    if matches!(action, Action::Redrive) {
+        store.outbox.published().send_replace(());
+    }
     Ok(swept)
 }
 
@@ -359,7 +361,7 @@ pub(super) async fn discarded(store: &Mysql, page: &Page) -> Result<Vec<Discarde
     let discarded = rows.iter().map(|row| {
         Ok(Discarded {
             letter: letter(row)?,
-            reason: shown(row, 9)?.unwrap_or_default(),
+            reason: row.try_get(9)?,
             discarded_at: since_1970(row.try_get(10)?),
         })
     });

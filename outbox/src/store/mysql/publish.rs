@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{
     super::insert::{self as chunks, CHUNK_BYTES, Existing, Writer},
     Query,
-    values::{ahead, by_ids, hex, ids_json, now, text, text_type, time},
+    values::{ahead, by_ids, dedup_key, hex, ids_json, now, text_type, time, topic},
 };
 use crate::{
     Error, MessageState, Outbox, Published,
@@ -119,8 +119,9 @@ SELECT o.id, o.topic, o.dedup_key, o.state
 FROM JSON_TABLE(?, '$[*]' COLUMNS (topic VARCHAR(255) PATH '$[0]', dedup_key ",
     text_type!(),
     " PATH '$[1]')) AS taken
-STRAIGHT_JOIN `outbox` AS o FORCE INDEX (dedup) ON o.topic = CONVERT(taken.topic USING ascii) COLLATE ascii_bin
-    AND o.dedup_key = CAST(taken.dedup_key AS BINARY)
+STRAIGHT_JOIN `outbox` AS o FORCE INDEX (dedup) ON o.topic = ",
+    topic!("taken.topic"),
+    " AND o.dedup_key = CAST(taken.dedup_key AS BINARY)
 LOCK IN SHARE MODE"
 );
 
@@ -274,7 +275,7 @@ impl Inserts<'_> {
             Ok(Existing {
                 id: row.try_get(0)?,
                 topic: row.try_get(1)?,
-                dedup_key: text(row, 2)?.unwrap_or_default(),
+                dedup_key: dedup_key(row, 2)?.unwrap_or_default(),
                 state: MessageState::parse(row.try_get(3)?).unwrap_or(MessageState::Pending),
             })
         });

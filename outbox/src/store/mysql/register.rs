@@ -10,7 +10,7 @@ use super::{
     Mysql,
     retried::retried,
     session::Connected,
-    values::{micros, now, shown, since_1970, topic},
+    values::{micros, now, since_1970, topic},
 };
 use crate::{Error, Paused, error::Doing as _, publish::to_micros};
 
@@ -129,8 +129,8 @@ pub(super) async fn paused(store: &Mysql) -> Result<Vec<Paused>, Error> {
     let rows = query.fetch_all(&store.pool).await.doing(DOING)?;
     let paused = rows.iter().map(|row| {
         Ok(Paused {
-            topic: shown(row, 0)?.unwrap_or_default(),
-            reason: shown(row, 1)?,
+            topic: row.try_get(0)?,
+            reason: row.try_get(1)?,
             paused_at: since_1970(row.try_get(2)?),
         })
     });

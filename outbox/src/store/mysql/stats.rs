@@ -8,7 +8,7 @@ use super::{
     super::row::RouteCount,
     Mysql,
     purge::all_routes,
-    values::{micros, now, shown, since_1970},
+    values::{micros, now, since_1970},
 };
 use crate::{Error, LiveRelay, error::Doing as _, operator::stats::served, publish::to_micros};
 
@@ -152,7 +152,7 @@ pub(super) async fn relays(store: &Mysql, alive: Duration) -> Result<Vec<LiveRel
     let relays = rows.iter().map(|row| {
         Ok(LiveRelay {
             id: row.try_get(0)?,
-            routes: served(&shown(row, 1)?.unwrap_or_default()),
+            routes: served(row.try_get(1)?),
             started_at: since_1970(row.try_get(2)?),
             seen: Duration::from_micros(row.try_get::<i64, _>(3)?.max(0).unsigned_abs()),
         })

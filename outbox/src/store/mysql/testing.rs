@@ -15,7 +15,7 @@ use super::{
     Mysql,
     claim::{CLAIM, claim_due, claimed_columns, take},
     ended,
-    values::{micros, now, shown, text},
+    values::{dedup_key, micros, now},
 };
 use crate::{Error, MessageState, Outbox, error::Doing as _, lifecycle::Retry, publish::to_micros};
 
@@ -188,17 +188,15 @@ pub(crate) async fn waiting(
         .bind(version);
     let rows = query.fetch_all(connection).await.doing(DOING)?;
     let waiting = rows.iter().map(|row| {
-        let texts = [text(row, 1)?, text(row, 2)?, text(row, 3)?, text(row, 4)?];
-        let unreadable = texts.iter().any(Result::is_err);
-        let [key, payload, headers, dedup_key] = texts.map(Result::unwrap_or_default);
+        let dedup_key = dedup_key(row, 4)?;
         Ok(Waiting {
             id: row.try_get(0)?,
-            key,
-            payload: payload.unwrap_or_default(),
-            headers,
-            dedup_key,
+            key: row.try_get(1)?,
+            payload: row.try_get(2)?,
+            headers: row.try_get(3)?,
+            unreadable: dedup_key.is_err(),
+            dedup_key: dedup_key.unwrap_or_default(),
             delay: row.try_get(5)?,
-            unreadable,
         })
     });
     waiting.collect::<Result<_, sqlx::Error>>().doing(DOING)
@@ -212,13 +210,13 @@ impl Testing for Mysql {
             let row = query.fetch_optional(&self.pool).await.doing(DOING)?;
             let standing = row.map(|row| {
                 Ok(Standing {
-                    topic: shown(&row, 0)?.unwrap_or_default(),
+                    topic: row.try_get(0)?,
                     version: row.try_get(1)?,
                     state: MessageState::parse(row.try_get(2)?).unwrap_or(MessageState::Pending),
                     unsettled: count(row.try_get::<i32, _>(3)?.into()),
                     due_in: row.try_get(4)?,
                     leased_for: row.try_get(5)?,
-                    errors: shown(&row, 6)?.unwrap_or_default(),
+                    errors: row.try_get(6)?,
                 })
             });
             standing.transpose().doing(DOING)

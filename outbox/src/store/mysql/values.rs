@@ -73,10 +73,14 @@ macro_rules! error_added {
 }
 pub(super) use error_added;
 
-/// A topic that is bound. Those of the table are ASCII, and no text that is not can be compared with them.
+/// A topic that is bound, or that stands in a list. Those of the table are ASCII, and no text that is not can be
+/// compared with them.
 macro_rules! topic {
     () => {
-        "CONVERT(? USING ascii) COLLATE ascii_bin"
+        topic!("?")
+    };
+    ($text:literal) => {
+        concat!("CONVERT(", $text, " USING ascii) COLLATE ascii_bin")
     };
 }
 pub(super) use topic;
@@ -111,19 +115,13 @@ pub(super) fn ids_json(ids: impl IntoIterator<Item = Uuid>) -> String {
     Value::from_iter(ids.into_iter().map(|id| json!(hex(id)))).to_string()
 }
 
-/// A text as it is stored. Only the dedup key's bytes are not held to be UTF-8.
-pub(super) fn text(
+/// A dedup key. Its column compares bytes, and so is not held to be UTF-8 as the texts are.
+pub(super) fn dedup_key(
     row: &MySqlRow,
     column: usize,
 ) -> Result<Result<Option<String>, FromUtf8Error>, sqlx::Error> {
-    let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
+    let bytes: Option<Vec<u8>> = row.try_get(column)?;
     Ok(bytes.map(String::from_utf8).transpose())
-}
-
-/// A text for people to read: what is not UTF-8 is shown as U+FFFD.
-pub(super) fn shown(row: &MySqlRow, column: usize) -> Result<Option<String>, sqlx::Error> {
-    let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
-    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// A count as the integer that the columns are; a count never gets near its end.
