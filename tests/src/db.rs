@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use outbox::{Outbox, OutboxBuilder, Publish, Published};
 use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, MySqlPool, PgPool, Row as _, postgres::PgConnectOptions,
+    AssertSqlSafe, ConnectOptions as _, MySqlPool, PgPool, postgres::PgConnectOptions,
     sqlite::SqliteJournalMode,
 };
 use uuid::Uuid;
@@ -447,58 +447,5 @@ impl Db {
     pub async fn count(&self, condition: &str) -> i64 {
         self.scalar(&format!("SELECT count(*) FROM outbox WHERE {condition}"))
             .await
-    }
-
-    /// The row of this id.
-    pub async fn row(&self, id: Uuid) -> Option<Row> {
-        self.rows(&format!("id = {}", self.uuid(id))).await.pop()
-    }
-
-    /// The rows of the outbox that fulfil a condition, by id.
-    pub async fn rows(&self, condition: &str) -> Vec<Row> {
-        let millis = |column| format!("{} AS {column}", self.as_millis(column));
-        let sql = format!(
-            "SELECT {} AS id, topic, {} AS version, \"key\", {} AS payload, {} AS headers, state, {} AS attempts, \
-             {} AS unsettled, {} AS token, {} AS dedup_key, {} AS errors, {} AS redrives, {}, {}, {}, {} \
-             FROM outbox WHERE {condition} ORDER BY outbox.id",
-            self.uuid_text("id"),
-            self.as_number("version"),
-            self.as_text("payload"),
-            self.as_text("headers"),
-            self.as_number("attempts"),
-            self.as_number("unsettled"),
-            self.uuid_text("token"),
-            self.as_text("dedup_key"),
-            self.as_text("errors"),
-            self.as_number("redrives"),
-            millis("available_at"),
-            millis("leased_until"),
-            millis("created_at"),
-            millis("settled_at"),
-        );
-        each!(self.direct(), pool => {
-            let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(pool).await.expect("the rows are read");
-            rows.iter()
-                .map(|row| Row {
-                    id: row.get::<&str, _>("id").parse().expect("an id is a UUID"),
-                    topic: row.get("topic"),
-                    version: row.get("version"),
-                    key: row.get("key"),
-                    payload: row.get("payload"),
-                    headers: row.get("headers"),
-                    state: row.get("state"),
-                    attempts: row.get("attempts"),
-                    unsettled: row.get("unsettled"),
-                    token: row.get("token"),
-                    dedup_key: row.get("dedup_key"),
-                    errors: serde_json::from_str(row.get("errors")).expect("errors are JSON"),
-                    redrives: row.get("redrives"),
-                    available_at: row.get("available_at"),
-                    leased_until: row.get("leased_until"),
-                    created_at: row.get("created_at"),
-                    settled_at: row.get("settled_at"),
-                })
-                .collect()
-        })
     }
 }

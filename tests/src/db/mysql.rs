@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::POOL;
 
-/// Names stand in double quotes and texts are as they stand, as on the other databases, and [`Db::numbers`](super::Db::numbers) may count far. Each
-/// server reads one of the two comments.
+/// Names stand in double quotes and texts are as they stand, as on the other databases, and
+/// [`Db::numbers`](super::Db::numbers) may count far. Each server reads one of the two comments.
 const SESSION: &str = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES,NO_BACKSLASH_ESCAPES') \
     /*M!, max_recursive_iterations = 10000000 */ /*!80017 , cte_max_recursion_depth = 10000000 */";
 
