@@ -115,16 +115,16 @@ impl Chapter {
     }
 }
 
-struct Play<'a> {
-    stage: &'a mut Stage,
+pub(crate) struct Play<'a> {
+    pub(crate) stage: &'a mut Stage,
     contestants: &'a Contestants,
-    rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 /// One drain, per message.
 #[derive(Debug, Clone, Copy)]
-struct Drained {
-    rate: f64,
+pub(crate) struct Drained {
+    pub(crate) rate: f64,
     worker_micros: f64,
     server_micros: f64,
     statements: f64,
@@ -160,13 +160,13 @@ const FOREIGN: &str = "INSERT INTO outbox (topic, payload, created_at, available
     FROM generate_series(1, 100000)";
 
 impl Play<'_> {
-    async fn scene(&mut self, name: &str) -> Result<Scene, Box<dyn Error>> {
+    pub(crate) async fn scene(&mut self, name: &str) -> Result<Scene, Box<dyn Error>> {
         let scene = self.stage.scene().await?;
         self.contestants.run(name, &["setup", &scene.url]).await?;
         Ok(scene)
     }
 
-    async fn fill(
+    pub(crate) async fn fill(
         &mut self,
         scene: &mut Scene,
         name: &str,
@@ -178,7 +178,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    async fn drained(
+    pub(crate) async fn drained(
         &mut self,
         scene: &Scene,
         name: &str,
@@ -194,7 +194,7 @@ impl Play<'_> {
     }
 
     /// A drain of so many, in a database of its own.
-    async fn fresh(
+    pub(crate) async fn fresh(
         &mut self,
         name: &str,
         messages: u64,
@@ -315,99 +315,6 @@ impl Play<'_> {
                 "× 100,000",
                 "most memory, MiB",
             ],
-            &rows,
-        );
-        Ok(())
-    }
-
-    async fn pressure(&mut self) -> Result<(), Box<dyn Error>> {
-        const NAMES: [&str; 4] = ["by-hand", "outbox", "pgmq", "graphile"];
-        const DRAINS: usize = 10;
-        const MESSAGES: u64 = 20_000;
-        const LONG: u64 = 100_000;
-        let mut clean: BTreeMap<&str, Figures> = BTreeMap::new();
-        let mut clean_long: BTreeMap<&str, Figures> = BTreeMap::new();
-        let mut held_long: BTreeMap<&str, Figures> = BTreeMap::new();
-        let mut cases: BTreeMap<(&str, &str), Figures> = BTreeMap::new();
-        for _ in 0..self.rounds {
-            for name in NAMES {
-                let drained = self.fresh(name, MESSAGES, "").await?;
-                clean.entry(name).or_default().push(drained.rate);
-                let drained = self.fresh(name, LONG, "").await?;
-                clean_long.entry(name).or_default().push(drained.rate);
-                for case in ["without vacuum", "with a snapshot held"] {
-                    let mut scene = self.scene(name).await?;
-                    self.fill(&mut scene, name, MESSAGES).await?;
-                    self.stage.settle(&mut scene).await?;
-                    let tables = "DO $$ DECLARE name text; BEGIN FOR name IN SELECT oid::regclass FROM pg_class \
-                        WHERE relkind = 'r' AND relnamespace::regnamespace::text !~ '^(pg_|information)' LOOP \
-                        EXECUTE 'ALTER TABLE ' || name || ' SET (autovacuum_enabled = false)'; END LOOP; END $$";
-                    scene.execute(tables).await?;
-                    if case == "with a snapshot held" {
-                        scene
-                            .execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-                            .await?;
-                        scene.execute("SELECT count(*) FROM pg_class").await?;
-                    }
-                    let mut last = f64::NAN;
-                    for n in 0..DRAINS {
-                        if n > 0 {
-                            self.fill(&mut scene, name, MESSAGES).await?;
-                        }
-                        last = self.drained(&scene, name, MESSAGES).await?.rate;
-                    }
-                    cases.entry((name, case)).or_default().push(last);
-                    if case == "with a snapshot held" {
-                        self.fill(&mut scene, name, LONG).await?;
-                        let drained = self.drained(&scene, name, LONG).await?;
-                        held_long.entry(name).or_default().push(drained.rate);
-                    }
-                }
-            }
-        }
-        let rows: Vec<_> = NAMES
-            .iter()
-            .map(|name| {
-                let of = |case| cases.get(&(*name, case)).cloned().unwrap_or_default();
-                let clean = clean.get(name).cloned().unwrap_or_default();
-                let (tired, held) = (of("without vacuum"), of("with a snapshot held"));
-                vec![
-                    (*name).to_owned(),
-                    clean.spread(0),
-                    tired.spread(0),
-                    number(tired.median() / clean.median(), 2),
-                    held.spread(0),
-                    number(held.median() / clean.median(), 2),
-                ]
-            })
-            .collect();
-        print(
-            "Pressure: the tenth drain of 20,000 in a row",
-            &[
-                "",
-                "clean, messages/s",
-                "without vacuum",
-                "× clean",
-                "with a snapshot held",
-                "× clean",
-            ],
-            &rows,
-        );
-        let rows: Vec<_> = NAMES
-            .iter()
-            .filter_map(|name| {
-                let (clean, held) = (clean_long.get(name)?, held_long.get(name)?);
-                Some(vec![
-                    (*name).to_owned(),
-                    clean.spread(0),
-                    held.spread(0),
-                    number(held.median() / clean.median(), 2),
-                ])
-            })
-            .collect();
-        print(
-            "Pressure at load: the drain of 100,000 after those ten",
-            &["", "clean, messages/s", "with the snapshot held", "× clean"],
             &rows,
         );
         Ok(())

@@ -4,6 +4,7 @@
 
 mod chapters;
 mod contestants;
+mod pressure;
 mod stage;
 
 use std::error::Error;
