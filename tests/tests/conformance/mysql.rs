@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use outbox::{Fate, HandlerError, Relay};
+use outbox::{Fate, HandlerError, Relay, Retention};
 use outbox_tests::{
     Call, Db, Lab, Server, Tx, each, eventually,
     lab::{TASK, TASKS, Task},
@@ -22,6 +22,8 @@ on_every_database! {
         a_migration_that_was_cut_off_anywhere_is_finished,
         names_are_quoted_and_a_schema_is_a_database,
         a_relay_needs_no_right_to_change_the_schema,
+        the_rights_that_the_documentation_lists_are_enough,
+        what_is_nested_too_deep_is_refused_and_not_lost,
         a_publish_in_the_same_process_is_noticed,
         a_relay_polls_once_and_reads_what_it_serves,
         claims_go_by_the_index_whatever_the_planner_believes,
@@ -300,6 +302,78 @@ async fn a_relay_needs_no_right_to_change_the_schema(_: Db) {
     running.shutdown().await.expect("stops");
     each!(limited, pool => outbox::check(pool).await)
         .expect("the check needs no more rights either");
+}
+
+async fn the_rights_that_the_documentation_lists_are_enough(_: Db) {
+    let page = include_str!("../../../outbox/docs/databases.md");
+    let (_, rest) = page.split_once("```sql").expect("the GRANTs");
+    let (grants, _) = rest.split_once("```").expect("their end");
+    let server = Server::mariadb(&[]);
+    let db = Db::on(&server).await;
+    let names = ["app", "relay", "operator"];
+    for name in names {
+        db.execute(&format!("CREATE USER {name}@'127.0.0.1'")).await;
+    }
+    let to = |name: &str| format!("TO {name}@'127.0.0.1';");
+    let granted = |grants: &str| {
+        names.iter().fold(grants.to_owned(), |grants, name| {
+            grants.replace(&format!("TO {name};"), &to(name))
+        })
+    };
+    db.execute(&granted(grants)).await;
+    // The operator's come on top of the relay's.
+    db.execute(&granted(grants).replace(&to("relay"), &to("operator")))
+        .await;
+    let account =
+        async |name: &str| Db::open(&db.url().replace("root@", &format!("{name}@"))).await;
+
+    let app = account("app").await;
+    let task = Task::named("ok");
+    let keyed = task.publication().dedup_key("once");
+    let mut tx = app.begin().await;
+    let id = keyed.clone().publish(&mut tx).await.expect("publishes").id;
+    let again = keyed.publish(&mut tx).await.expect("publishes");
+    assert_ne!(again.fate, Fate::New);
+    tx.commit().await;
+    let bad = app.publish(&Task::named("bad")).await.id;
+    let lab = Lab::new(|call: Call| async move {
+        match call.name.as_str() {
+            "bad" => Err(HandlerError::cancel("no use")),
+            _ => Ok(()),
+        }
+    });
+    let retention = Retention::new().discarded(secs(3_600));
+    let relay = account("relay").await;
+    let relay = relay!(relay, TASKS, lab; retention(retention)).spawn();
+    delivered(&db, id).await;
+    in_state(&db, bad, "dead").await;
+    let duties = "SELECT count(*) FROM outbox_duties";
+    eventually(LONG, || db.scalar(duties), |duties| *duties == 1).await;
+    relay.shutdown().await.expect("stops");
+
+    let operator = account("operator").await;
+    each!(operator, pool => {
+        let outbox = db.outbox();
+        outbox.stats(pool).await.expect("counts");
+        assert!(outbox.dead_letters(pool).redrive(bad).await.expect("redrives"));
+        outbox.pause(pool, "lab.task", None).await.expect("pauses");
+        outbox.resume(pool, "lab.task").await.expect("resumes");
+        let dead = insert(&db, "dead", &[("state", "'dead'")]).await;
+        assert!(outbox.dead_letters(pool).discard(dead, "no").await.expect("discards"));
+        outbox.purge(pool).dead(secs(1)).discarded(secs(1)).run().await.expect("purges");
+    });
+}
+
+async fn what_is_nested_too_deep_is_refused_and_not_lost(db: Db) {
+    let insert = async |depth: usize| {
+        let payload = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let sql =
+            format!("INSERT INTO outbox (topic, payload) VALUES ('lab.unknown', '{payload}')");
+        each!(db, pool => sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(pool).await.map(|_| ()))
+    };
+    insert(31).await.expect("is within what the server reads");
+    insert(200).await.expect_err("is beyond it");
+    assert_eq!(db.count("1 = 1").await, 1);
 }
 
 async fn a_publish_in_the_same_process_is_noticed(db: Db) {
