@@ -125,21 +125,26 @@ async fn a_replaced_listener_is_counted(db: Db) {
         let db = db.reopened().await;
         let (host, port) = db.server();
         let proxy = Proxy::to(host, port).await;
+        // It first hears when it is let through: what is lost before that is not replaced.
+        proxy.refuse();
         let relay = relay!(db, TASKS, Lab::content(); poll_interval(secs(600)), listener(db.through(&proxy)))
             .spawn();
+        let health = || async { relay.health() };
+        let degraded = |health: &Health| matches!(health, Health::Degraded(_));
+        eventually(LONG, health, degraded).await;
+        proxy.admit();
+        eventually(LONG, health, |health| *health == Health::Live).await;
         for name in ["first", "second"] {
             let id = db.publish(&Task::named(name)).await.id;
             delivered(&db, id).await;
-            let accepted = proxy.accepted();
-            proxy.cut();
-            eventually(LONG, || async { proxy.accepted() }, |now| *now > accepted).await;
+            // None comes back before it is known to be gone, and the next one goes when this one is counted.
+            proxy.refuse();
+            eventually(LONG, health, degraded).await;
+            proxy.admit();
+            eventually(LONG, health, |health| *health == Health::Live).await;
         }
-        // The second replacement has looked for itself once it has heard its test.
         let id = db.publish(&Task::named("third")).await.id;
         within(LONG, delivered(&db, id)).await;
-        // It looks before it is well again, and then it is counted.
-        let health = || async { relay.health() };
-        eventually(LONG, health, |health| *health == Health::Live).await;
         relay.shutdown().await.expect("stops");
     })
     .await;
