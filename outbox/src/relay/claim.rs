@@ -5,12 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
     Mode, Run, Setup,
-    backoff::{Backoff, random},
+    backoff::Backoff,
     connection::{Connection, call, within},
     counts::add,
     dispatch,
@@ -37,9 +36,6 @@ const SHARE: usize = 16;
 /// has it to be woken meanwhile.
 const BUSY: Duration = Duration::from_millis(15);
 const REST: Duration = Duration::from_millis(4);
-
-/// The longest head start that a relay gives the others.
-const HEAD_START: Duration = Duration::from_millis(50);
 
 /// Claims until the relay is told to stop or, draining, until nothing is left to claim.
 pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(), Error> {
@@ -430,21 +426,17 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         claimed
     }
 
-    /// All relays hear of a message, and one gets it. Those that came too late the last time give the
-    /// others a head start: whoever is quick stays quick, and the rest does not crowd the table.
-    async fn woken(&mut self, stop: &CancellationToken) {
+    /// All relays hear of a message, and one gets it. Those that came too late the last time probe before they
+    /// claim: whoever is quick stays quick, and the rest does not crowd the table.
+    fn woken(&mut self) {
         let claimed = self.run.tally.read().claimed;
         let in_vain = self.woken_at.replace(claimed) == Some(claimed);
-        if in_vain {
-            let head_start = HEAD_START.mul_f64(random());
-            let _ = stop
-                .run_until_cancelled(tokio::time::sleep(head_start))
-                .await;
-        } else if self.run.setup.routes.len() == 1
+        // With a single route it needs no probe to know where.
+        if !in_vain
+            && self.run.setup.routes.len() == 1
             && self.paused.is_empty()
             && !self.suspects.hold()
         {
-            // With a single route it needs no probe to know where.
             self.unprobed = self.round.begin_with(0);
         }
     }
@@ -485,7 +477,6 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
 
     /// Waits until this time, or until the store has noticed a commit.
     async fn noticed(&mut self, until: Instant) {
-        let stop = self.run.stop.clone();
         let Some(interval) = self.run.setup.store.watch_interval() else {
             let until = match self.run.setup.ears {
                 Some(_) if self.busy && self.just_claimed() => until.min(Instant::now() + REST),
@@ -495,7 +486,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             if let Ok(woken) = woken.await {
                 self.marks.forget_if_cheap();
                 if woken == Woken::Published {
-                    self.woken(&stop).await;
+                    self.woken();
                 }
             }
             return;

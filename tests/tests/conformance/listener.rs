@@ -58,7 +58,7 @@ async fn arrives(db: &Db, name: &str) {
 async fn listens(db: &Db) {
     eventually(LONG, || listeners(db), |pids| pids.len() == 1).await;
     arrives(db, "heard").await;
-    // It may give others a head start of 50 ms.
+    // It looks once more after what it has claimed.
     tokio::time::sleep(millis(200)).await;
 }
 
