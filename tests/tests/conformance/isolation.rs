@@ -1,5 +1,7 @@
 //! Defaults of a role or a database that a relay must not depend on, and connections of its own.
 
+use std::time::Duration;
+
 use outbox_tests::{
     Call, Db, Gate, Lab, each, eventually,
     lab::{TASKS, Task},
@@ -75,6 +77,9 @@ async fn set_defaults(db: &Db, settings: &[(&str, &str)]) {
     }
 }
 
+/// Renewing them may take long where each change of a row lingers.
+const LEASE: Duration = secs(3);
+
 /// Delivers, retries, gives up, and takes over on a database whose sessions have these defaults.
 async fn all_steps_work(db: &Db) {
     let lab = Lab::new(|call: Call| async move {
@@ -82,7 +87,7 @@ async fn all_steps_work(db: &Db) {
             ("retried", 1) => Err(outbox::HandlerError::retry("again")),
             ("dead", _) => Err(outbox::HandlerError::cancel("no")),
             ("long", _) => {
-                tokio::time::sleep(millis(2_500)).await;
+                tokio::time::sleep(LEASE * 5 / 2).await;
                 Ok(())
             }
             _ => Ok(()),
@@ -100,7 +105,7 @@ async fn all_steps_work(db: &Db) {
         ("leased_until", "now()"),
     ];
     let lapsed = crate::support::insert(db, "lapsed", &columns).await;
-    let running = relay!(fresh, TASKS, lab; lease(secs(1)), store_timeout(secs(20))).spawn();
+    let running = relay!(fresh, TASKS, lab; lease(LEASE), store_timeout(secs(20))).spawn();
     in_state(db, ids[2], "dead").await;
     for id in [ids[0], ids[1], ids[3], lapsed] {
         delivered(db, id).await;
