@@ -44,7 +44,7 @@ pub(super) async fn run<S: Send + Sync + 'static>(run: &Arc<Run<S>>) -> Result<(
         run,
         connection: Connection::new(Arc::clone(&run.setup.store), config.store_timeout),
         round: Round::default(),
-        marks: Marks::new(run.setup.routes.len()),
+        marks: Marks::new(run.setup.routes.len(), config.lease),
         probed_at: Instant::now(),
         most: BATCH,
         cutoff: None,

@@ -3,13 +3,14 @@
 //! Until a vacuum, and for as long as a snapshot is held anywhere, Postgres keeps the index entries of rows that
 //! were claimed or deleted, and they stand in front of those that are due. A look from the very beginning walks
 //! over all of them; one that begins at a mark does not. What comes to lie behind a mark (a row whose
-//! transaction was open for long, or that another relay gave back) is found by the next look at the whole.
+//! transaction was open for long, that another relay gave back, or that it leased for less time than this one
+//! does) is found by the next look at the whole.
 
 use std::time::{Duration, Instant};
 
 use crate::{
     publish::to_micros,
-    store::{Claimed, Probe},
+    store::{Claimed, Mark, Probe},
 };
 
 /// How far a mark stays behind the clock while there is no backlog: for so long a transaction may be open after
@@ -19,34 +20,37 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// A look at the whole that takes long, since it walks over so much, may take this part of the time.
 const SHARE: u32 = 10;
 
-/// One mark per route, as times of the database's clock in microseconds since 1970; `None` is the very beginning.
+/// One mark per route.
 #[derive(Debug)]
 pub(super) struct Marks {
-    of: Vec<Option<i64>>,
+    of: Vec<Mark>,
+    /// How long this relay's leases last. A lease that another one begins from now on hardly ends before those.
+    lease: Duration,
     whole_at: Instant,
     whole_took: Duration,
 }
 
 impl Marks {
-    pub(super) fn new(routes: usize) -> Self {
+    pub(super) fn new(routes: usize, lease: Duration) -> Self {
         Self {
-            of: vec![None; routes],
+            of: vec![Mark::default(); routes],
+            lease,
             whole_at: Instant::now(),
             whole_took: Duration::ZERO,
         }
     }
 
-    pub(super) fn all(&self) -> &[Option<i64>] {
+    pub(super) fn all(&self) -> &[Mark] {
         &self.of
     }
 
-    pub(super) fn of(&self, route: usize) -> Option<i64> {
+    pub(super) fn of(&self, route: usize) -> Mark {
         self.of[route]
     }
 
     /// The next look has to be at the whole.
     pub(super) fn forget(&mut self) {
-        self.of.fill(None);
+        self.of.fill(Mark::default());
     }
 
     /// The same, unless looks at the whole have just taken their part of the time.
@@ -64,22 +68,27 @@ impl Marks {
 
     /// What a probe that began at the marks has found.
     pub(super) fn probed(&mut self, probe: &Probe, took: Duration) {
-        if self.of.iter().all(Option::is_none) {
+        if self.of.iter().all(|mark| *mark == Mark::default()) {
             (self.whole_at, self.whole_took) = (Instant::now(), took);
         }
-        self.of.fill(Some(behind(probe.now)));
+        let due = Some(behind(probe.now));
+        let lease = Some(behind(probe.now.saturating_add(to_micros(self.lease))));
+        self.of.fill(Mark { due, lease });
         for (route, due_at) in &probe.due {
-            self.of[*route] = Some(*due_at);
+            self.of[*route].due = Some(*due_at);
+        }
+        for (route, ends_at) in &probe.leased {
+            self.of[*route].lease = lease.min(Some(*ends_at));
         }
         for route in &probe.paused {
-            self.of[*route] = None;
+            self.of[*route] = Mark::default();
         }
     }
 
     /// What a claim that began at the mark has brought, in the order of due times. If there is more, it goes on
     /// where that ends.
     pub(super) fn claimed(&mut self, route: usize, rows: &[Claimed], more: bool) {
-        self.of[route] = rows.last().map(|last| match more {
+        self.of[route].due = rows.last().map(|last| match more {
             true => last.due_at,
             false => last.due_at.min(behind(last.due_at + last.late)),
         });

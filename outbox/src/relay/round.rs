@@ -46,13 +46,7 @@ impl Round {
                 .get(route)
                 .is_none_or(|(until, _)| *until <= now)
         };
-        let lapsed: Vec<_> = probe
-            .lapsed
-            .iter()
-            .copied()
-            .filter(plays)
-            .map(Found::Lapsed)
-            .collect();
+        let lapsed: Vec<_> = probe.lapsed().filter(plays).map(Found::Lapsed).collect();
         let (before, after): (Vec<_>, Vec<_>) = probe
             .due
             .iter()

@@ -38,7 +38,7 @@ pub(crate) use self::{
         is_retryable,
     },
     migrate::{Version, compatible},
-    row::{Claimed, LeaseId, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
+    row::{Claimed, LeaseId, Mark, Probe, Route, RouteCount, Settlement, TakenOver, Verdict},
     table::Table,
 };
 pub use self::{listener::ListenerAddress, migrate::MigrationScript, pool::DatabasePool};
@@ -100,12 +100,12 @@ pub(crate) trait Session: Send + Sync {
     fn now(&mut self) -> BoxFuture<'_, Result<i64, Error>>;
 
     /// One statement that tells which routes have something to claim, and when the next row is due.
-    /// `cutoff` replaces the database's clock as the time up to which rows count as due. Of each route, pending
-    /// rows that were due before `marks` need not be looked at.
+    /// `cutoff` replaces the database's clock as the time up to which rows count as due. What lies before
+    /// a route's mark need not be looked at.
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
-        marks: &'a [Option<i64>],
+        marks: &'a [Mark],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>>;
 
@@ -368,7 +368,7 @@ pub(crate) struct Claim {
         not(any(feature = "mysql", feature = "postgres")),
         expect(dead_code, reason = "SQLite has no use for marks")
     )]
-    pub(crate) mark: Option<i64>,
+    pub(crate) mark: Mark,
     /// See [`Session::probe`].
     pub(crate) cutoff: Option<i64>,
 }

@@ -18,8 +18,8 @@ pub(crate) struct Probe {
     pub(crate) now: i64,
     /// Routes with pending rows that are due, and since when the first of them is.
     pub(crate) due: Vec<(usize, i64)>,
-    /// Routes with lapsed leases.
-    pub(crate) lapsed: Vec<usize>,
+    /// Routes with leased rows, and when the first of these leases ends.
+    pub(crate) leased: Vec<(usize, i64)>,
     /// Routes of paused topics; nothing is said about their rows.
     pub(crate) paused: Vec<usize>,
     /// How long until the next row is due or the next lease lapses.
@@ -43,10 +43,21 @@ impl Probe {
             Some(due_at) if due_at <= self.now => self.due.push((route, due_at)),
             at => self.expect(at),
         }
-        match lease {
-            Some(over_at) if over_at <= self.now => self.lapsed.push(route),
-            at => self.expect(at),
+        if let Some(ends_at) = lease {
+            self.leased.push((route, ends_at));
+            if ends_at > self.now {
+                self.expect(lease);
+            }
         }
+    }
+
+    /// Routes with lapsed leases.
+    pub(crate) fn lapsed(&self) -> impl Iterator<Item = usize> {
+        let lapsed = self
+            .leased
+            .iter()
+            .filter(|(_, ends_at)| *ends_at <= self.now);
+        lapsed.map(|(route, _)| *route)
     }
 
     fn expect(&mut self, at: Option<i64>) {
@@ -54,6 +65,16 @@ impl Probe {
         let away = away.map(Duration::from_micros);
         self.next = [self.next, away].into_iter().flatten().min();
     }
+}
+
+/// Where the rows of a route begin that are worth a look, as times of the database's clock in microseconds
+/// since 1970; `None` is the very beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Of those that wait, by the time from which they are due.
+    pub(crate) due: Option<i64>,
+    /// Of those that are leased, by the end of the lease.
+    pub(crate) lease: Option<i64>,
 }
 
 /// A row that a claim has made this relay's own.

@@ -18,8 +18,8 @@ use crate::{
     Error,
     lifecycle::Retry,
     store::{
-        Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, MigrationScript, MissingRights,
-        Probe, Renewed, Route, Session, Settlement, Store, TakenOver, Version,
+        Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, Mark, MigrationScript,
+        MissingRights, Probe, Renewed, Route, Session, Settlement, Store, TakenOver, Version,
         operate::{Old, Operate, Settled},
         testing::Testing,
     },
@@ -143,7 +143,7 @@ impl Session for RiggedSession {
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
-        marks: &'a [Option<i64>],
+        marks: &'a [Mark],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
         let Some(only) = &self.rigged.only else {
@@ -152,7 +152,7 @@ impl Session for RiggedSession {
         // As a lapsed one, whatever it is: `take_over` can do all that there is to do with it.
         let mut probe = Probe::default();
         if !only.told.swap(true, Ordering::Relaxed) {
-            probe.lapsed.push(only.route);
+            probe.leased.push((only.route, probe.now));
         }
         Box::pin(async { Ok(probe) })
     }

@@ -1,6 +1,6 @@
 //! Many messages, many processes: each is handled once.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use outbox_tests::{
     Db, Lab, eventually,
@@ -14,7 +14,7 @@ on_every_database! {
     all: [processes_share_the_work_without_duplicates],
     postgres: [processes_share_the_work_at_repeatable_read],
     // It counts what this database's statements read, the pooler's other clients' included.
-    direct: [kept_rows_cost_relays_nothing]
+    direct: [kept_rows_cost_relays_nothing, what_a_snapshot_keeps_is_walked_over_once]
 }
 
 async fn share(db: &Db) {
@@ -73,18 +73,24 @@ async fn processes_share_the_work_at_repeatable_read(db: Db) {
     share(&db).await;
 }
 
+/// A query for the blocks that such statements have read in this database.
+fn blocks_of(statements: &str) -> String {
+    format!(
+        "SELECT CAST(coalesce(sum(shared_blks_hit + shared_blks_read), 0) AS bigint) FROM pg_stat_statements \
+         WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND ({statements})"
+    )
+}
+
 async fn kept_rows_cost_relays_nothing(db: Db) {
     db.execute("CREATE EXTENSION pg_stat_statements").await;
-    let read = "SELECT CAST(coalesce(sum(shared_blks_hit + shared_blks_read), 0) AS bigint) FROM pg_stat_statements \
-                WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-                AND (query LIKE '%attempts + 1%' OR query LIKE '%LATERAL%')";
+    let read = blocks_of("query LIKE '%attempts + 1%' OR query LIKE '%LATERAL%'");
     // The blocks that probes and claims read for a hundred messages.
     let cost = async || {
-        let before = db.scalar(read).await;
+        let before = db.scalar(&read).await;
         db.publish_all(&Task::numbered(100)).await;
         let drained = relay!(db, TASKS, Lab::content()).drain().await;
         assert_eq!(drained.expect("drains").delivered, 100);
-        db.scalar(read).await - before
+        db.scalar(&read).await - before
     };
     let alone = cost().await;
     assert!(alone > 0, "its statements are recognised");
@@ -102,5 +108,41 @@ async fn kept_rows_cost_relays_nothing(db: Db) {
     assert!(
         among_kept < alone * 2 + 500,
         "{alone} blocks alone, {among_kept} among {n} delivered and as many dead rows"
+    );
+}
+
+async fn what_a_snapshot_keeps_is_walked_over_once(db: Db) {
+    db.execute("CREATE EXTENSION pg_stat_statements").await;
+    let Db::Postgres(inner) = &db else {
+        unreachable!("this test is for Postgres")
+    };
+    // Whatever is deleted from now on has to stay for this one.
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+    let mut snapshot = inner.pool.begin_with(begin).await.expect("begins");
+    let taken = sqlx::query("SELECT FROM outbox");
+    taken.execute(&mut *snapshot).await.expect("reads");
+    let probes = blocks_of("query LIKE '%LATERAL%'");
+    // The blocks that probes read in a drain of so many messages.
+    let drain = async |messages: usize, lease: Duration| {
+        db.insert_tasks(TASK, messages).await;
+        let before = db.scalar(&probes).await;
+        let drained = relay!(db, TASKS, Lab::content(); lease(lease))
+            .drain()
+            .await;
+        assert_eq!(drained.expect("drains").delivered, messages as u64);
+        db.scalar(&probes).await - before
+    };
+    drain(10_000, secs(20)).await;
+    // By the ends of their leases, those were claimed long ago.
+    let one_look = drain(0, secs(60)).await;
+    let two_looks = drain(100, secs(60)).await;
+    snapshot.rollback().await.expect("rolls back");
+    assert!(
+        one_look > 300,
+        "{one_look} blocks: the rows are still there"
+    );
+    assert!(
+        two_looks < one_look * 5 / 4,
+        "{one_look} blocks for one look, {two_looks} for one before a hundred messages and one after"
     );
 }

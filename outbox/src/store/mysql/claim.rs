@@ -227,7 +227,7 @@ async fn try_claim(session: &mut Connected, claim: &Claim) -> Result<Vec<Claimed
         .bind(claim.route.topic)
         .bind(claim.route.version)
         .bind(claim.cutoff)
-        .bind(claim.mark)
+        .bind(claim.mark.due)
         .bind(claim.limit);
     let mut tx = session.begin().await.doing(DOING)?;
     let claimed = claim_due(&mut tx, due, &statements.claim, claim).await;

@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        Claim, Claimed, LeaseId, Limits, Probe, Renewed, Route, Session, Settlement, TakenOver,
+        Claim, Claimed, LeaseId, Limits, Mark, Probe, Renewed, Route, Session, Settlement,
+        TakenOver,
         operate::{Old, Settled},
         session,
     },
@@ -61,7 +62,7 @@ session!(Connected {
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
-        _: &'a [Option<i64>],
+        _: &'a [Mark],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
         Box::pin(claim::probe(self, routes, cutoff))

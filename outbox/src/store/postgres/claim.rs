@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
-    super::{Claim, Claimed, Probe, Route, TakenOver, row::count, take_over::Plan},
+    super::{Claim, Claimed, Mark, Probe, Route, TakenOver, row::count, take_over::Plan},
     claimed_columns, error_added,
     session::Connected,
     stored, time,
@@ -28,16 +28,17 @@ const PROBE: &str = r#"
 WITH clock AS (SELECT LEAST(statement_timestamp(), timestamptz 'epoch' + $4 * interval '1 microsecond') AS now)
 SELECT clock.now, pending.at, lease.at,
     EXISTS (SELECT FROM "public"."outbox_paused" AS paused WHERE paused.topic = route.topic)
-FROM clock, unnest($1::text[], $2::int[], $3::bigint[]) WITH ORDINALITY AS route (topic, version, mark, n)
+FROM clock, unnest($1::text[], $2::int[], $3::bigint[], $5::bigint[]) WITH ORDINALITY AS route (topic, version, due, lease, n)
 LEFT JOIN LATERAL (
     SELECT available_at AS at FROM "public"."outbox" AS o
     WHERE o.topic = route.topic AND o.version = route.version AND o.state = 'pending' AND o.unsettled = 0
-        AND o.available_at >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + route.mark * interval '1 microsecond')
+        AND o.available_at >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + route.due * interval '1 microsecond')
     ORDER BY available_at LIMIT 1
 ) AS pending ON true
 LEFT JOIN LATERAL (
     SELECT leased_until AS at FROM "public"."outbox" AS o
     WHERE o.topic = route.topic AND o.version = route.version AND o.unsettled > 0
+        AND o.leased_until >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + route.lease * interval '1 microsecond')
     ORDER BY leased_until LIMIT 1
 ) AS lease ON true
 ORDER BY route.n"#;
@@ -66,6 +67,7 @@ const LAPSED: &str = r#"
 SELECT id, attempts, unsettled FROM "public"."outbox"
 WHERE topic = $1 AND version = $2 AND unsettled > 0 AND state IN ('pending', 'processing')
     AND leased_until <= LEAST(statement_timestamp(), timestamptz 'epoch' + $4 * interval '1 microsecond')
+    AND leased_until >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + $5 * interval '1 microsecond')
 ORDER BY leased_until, id
 LIMIT $3
 FOR UPDATE SKIP LOCKED"#;
@@ -118,7 +120,7 @@ pub(super) async fn now(session: &mut Connected) -> Result<i64, Error> {
 pub(super) async fn probe(
     session: &mut Connected,
     routes: &[Route],
-    marks: &[Option<i64>],
+    marks: &[Mark],
     cutoff: Option<i64>,
 ) -> Result<Probe, Error> {
     const DOING: &str = "looking for due messages";
@@ -128,8 +130,9 @@ pub(super) async fn probe(
     let query = super::query(&session.outbox, sql)
         .bind(topics)
         .bind(versions)
-        .bind(marks.to_vec())
-        .bind(cutoff);
+        .bind(marks.iter().map(|mark| mark.due).collect::<Vec<_>>())
+        .bind(cutoff)
+        .bind(marks.iter().map(|mark| mark.lease).collect::<Vec<_>>());
 
     let rows = session.run(query).await.doing(DOING)?;
 
@@ -160,7 +163,7 @@ pub(super) async fn claim(session: &mut Connected, claim: &Claim) -> Result<Vec<
         .bind(claim.token)
         .bind(to_micros(claim.lease))
         .bind(claim.cutoff)
-        .bind(claim.mark);
+        .bind(claim.mark.due);
 
     let rows = session.run(query).await.doing(DOING)?;
     claimed(&rows, |_| 0).doing(DOING)
@@ -177,7 +180,8 @@ pub(super) async fn take_over(
         .bind(claim.route.topic)
         .bind(claim.route.version)
         .bind(i64::from(claim.limit))
-        .bind(claim.cutoff);
+        .bind(claim.cutoff)
+        .bind(claim.mark.lease);
     let mut tx = session.begin().await.doing(TAKING_OVER)?;
     let rows = lapsed.fetch_all(&mut *tx).await.doing(TAKING_OVER)?;
     let taken = take(&outbox, &mut tx, claim, &rows, retry, alone).await?;

@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::{
     super::{
-        Claim, Claimed, LeaseId, Limits, Probe, Renewed, Route, Session, Settlement, TakenOver,
+        Claim, Claimed, LeaseId, Limits, Mark, Probe, Renewed, Route, Session, Settlement,
+        TakenOver,
         operate::{Old, Settled},
         session,
     },
@@ -158,7 +159,7 @@ session!(Connected {
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],
-        marks: &'a [Option<i64>],
+        marks: &'a [Mark],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
         Box::pin(claim::probe(self, routes, marks, cutoff))

@@ -29,8 +29,8 @@ pub(super) use self::testing::waiting;
 use self::turn::Turn;
 pub(super) use self::{amend::amend, publish::insert};
 use super::{
-    Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, MigrationScript, MissingRights, Probe,
-    Renewed, Route, Session, Settlement, Store, TakenOver, Version,
+    Claim, Claimed, Ears, LeaseId, Limits, ListenerAddress, Mark, MigrationScript, MissingRights,
+    Probe, Renewed, Route, Session, Settlement, Store, TakenOver, Version,
     operate::{Old, Operate, Settled},
     session,
 };
@@ -223,7 +223,7 @@ session!(Connected {
         &'a mut self,
         routes: &'a [Route],
         // A deleted row leaves nothing behind in SQLite's indexes.
-        _: &'a [Option<i64>],
+        _: &'a [Mark],
         cutoff: Option<i64>,
     ) -> BoxFuture<'a, Result<Probe, Error>> {
         Box::pin(claim::probe(self, routes, cutoff))
