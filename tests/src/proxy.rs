@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{
@@ -47,6 +48,8 @@ struct Faults {
     reset: usize,
     /// New connections are closed at once.
     refusing: bool,
+    /// How long everything is under way.
+    delay: Duration,
 }
 
 impl Proxy {
@@ -88,6 +91,11 @@ impl Proxy {
         self.state
             .faults
             .send_modify(|faults| faults.swallowed = up_to);
+    }
+
+    /// From now on everything takes so long to get through, in either direction.
+    pub fn delay(&self, delay: Duration) {
+        self.state.faults.send_modify(|faults| faults.delay = delay);
     }
 
     /// From now on the server gets what is sent on the connections there are, and its answers are lost.
@@ -197,6 +205,10 @@ async fn pump(
         };
         if read == 0 {
             return Ok(());
+        }
+        let delay = faults.borrow().delay;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
         // What came after the fault does not pass, even if both are noticed at once.
         until(&mut faults, |faults| passing(faults)).await;

@@ -484,7 +484,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             };
             let woken = tokio::time::timeout_at(until.into(), self.run.wake.woken());
             if let Ok(woken) = woken.await {
-                self.marks.forget_if_cheap();
+                self.marks.forget_soon();
                 if woken == Woken::Published {
                     self.woken();
                 }

@@ -28,6 +28,8 @@ pub(super) struct Marks {
     lease: Duration,
     whole_at: Instant,
     whole_took: Duration,
+    /// There was reason to look at the whole since then.
+    owing: bool,
 }
 
 impl Marks {
@@ -37,6 +39,7 @@ impl Marks {
             lease,
             whole_at: Instant::now(),
             whole_took: Duration::ZERO,
+            owing: false,
         }
     }
 
@@ -51,10 +54,12 @@ impl Marks {
     /// The next look has to be at the whole.
     pub(super) fn forget(&mut self) {
         self.of.fill(Mark::default());
+        self.owing = false;
     }
 
-    /// The same, unless looks at the whole have just taken their part of the time.
-    pub(super) fn forget_if_cheap(&mut self) {
+    /// The same, but if looks at the whole have just taken their part of the time, not yet.
+    pub(super) fn forget_soon(&mut self) {
+        self.owing = true;
         if self.whole_due_in(Duration::ZERO).is_zero() {
             self.forget();
         }
@@ -62,6 +67,10 @@ impl Marks {
 
     /// How long until a look at the whole is due again, if there has to be one each interval.
     pub(super) fn whole_due_in(&self, interval: Duration) -> Duration {
+        let interval = match self.owing {
+            true => interval.min(MARGIN),
+            false => interval,
+        };
         let interval = interval.max(self.whole_took * SHARE);
         interval.saturating_sub(self.whole_at.elapsed())
     }

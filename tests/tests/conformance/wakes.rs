@@ -21,6 +21,7 @@ on_every_database! {
         nobody_is_woken_where_nobody_waits,
         a_burst_carries_few_wakes,
         what_was_published_in_silence_is_looked_for,
+        what_comes_late_is_looked_for_however_long_looks_take,
         a_lookout_has_a_successor,
         publishers_are_asked_by_one_relay,
         a_lookout_that_stands_still_lets_publishers_go,
@@ -128,6 +129,36 @@ async fn what_was_published_in_silence_is_looked_for(db: Db) {
     delivered(&db, errand).await;
     lookout.shutdown().await.expect("stops");
     told.shutdown().await.expect("stops");
+}
+
+async fn what_comes_late_is_looked_for_however_long_looks_take(db: Db) {
+    let (slow, proxy) = db.behind_a_proxy().await;
+    let lab = Lab::content();
+    let relay = relay!(slow, TASKS, lab; poll_interval(HARDLY_EVER), listener(db.url())).spawn();
+    armed(&db).await;
+    let mut late = db.begin().await;
+    let published = db.outbox().publish(&Task::named("late"), &mut late).await;
+    let late_id = published.expect("publishes").id;
+    // Looks allow for a transaction of a second.
+    tokio::time::sleep(millis(1_200)).await;
+    // From here on a look takes so long that it is not repeated for some seconds.
+    proxy.delay(millis(150));
+    let mut tx = db.begin().await;
+    let task = Task::named("put off");
+    let task = task.publication().delay(secs(3_600)).to(&db.outbox());
+    let put_off = task.publish(&mut tx).await.expect("publishes").id;
+    tx.commit().await;
+    let mut tx = db.begin().await;
+    let called_in = db
+        .outbox()
+        .reschedule(put_off, Duration::ZERO, &mut tx)
+        .await;
+    called_in.expect("reschedules");
+    tx.commit().await;
+    delivered(&db, put_off).await;
+    late.commit().await;
+    delivered(&db, late_id).await;
+    relay.shutdown().await.expect("stops");
 }
 
 async fn a_lookout_has_a_successor(db: Db) {
