@@ -290,7 +290,8 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
             session.probe(routes, self.marks.all(), cutoff)
         })?;
         self.probed_at = Instant::now();
-        self.marks.probed(&probe, self.probed_at - began);
+        self.marks
+            .probed(&probe, self.probed_at - began, cutoff.is_some());
         self.held_back.clear();
         self.pauses(&probe.paused);
         let others_first = self.suspects.round_begins();

@@ -75,19 +75,30 @@ impl Marks {
         interval.saturating_sub(self.whole_at.elapsed())
     }
 
-    /// What a probe that began at the marks has found.
-    pub(super) fn probed(&mut self, probe: &Probe, took: Duration) {
+    /// What a probe that began at the marks has found; where there is a cutoff, it was asked no further.
+    pub(super) fn probed(&mut self, probe: &Probe, took: Duration, cutoff: bool) {
         if self.of.iter().all(|mark| *mark == Mark::default()) {
             (self.whole_at, self.whole_took) = (Instant::now(), took);
         }
-        let due = Some(behind(probe.now));
-        let lease = Some(behind(probe.now.saturating_add(to_micros(self.lease))));
-        self.of.fill(Mark { due, lease });
+        let behind_now = Some(behind(probe.now));
+        let all_ended = Some(behind(probe.now.saturating_add(to_micros(self.lease))));
+        let is_due = |route: &usize| probe.due.iter().any(|(due, _)| due == route);
+        for (route, mark) in self.of.iter_mut().enumerate() {
+            mark.due = behind_now;
+            // Where a row is due, it was asked for ended leases alone, too.
+            let asked = if cutoff || is_due(&route) {
+                behind_now
+            } else {
+                all_ended
+            };
+            mark.lease = mark.lease.max(asked);
+        }
         for (route, due_at) in &probe.due {
             self.of[*route].due = Some(*due_at);
         }
         for (route, ends_at) in &probe.leased {
-            self.of[*route].lease = lease.min(Some(*ends_at));
+            let mark = &mut self.of[*route];
+            mark.lease = mark.lease.min(Some(*ends_at));
         }
         for route in &probe.paused {
             self.of[*route] = Mark::default();
@@ -97,10 +108,12 @@ impl Marks {
     /// What a claim that began at the mark has brought, in the order of due times. If there is more, it goes on
     /// where that ends.
     pub(super) fn claimed(&mut self, route: usize, rows: &[Claimed], more: bool) {
-        self.of[route].due = rows.last().map(|last| match more {
-            true => last.due_at,
-            false => last.due_at.min(behind(last.due_at + last.late)),
-        });
+        if let Some(last) = rows.last() {
+            self.of[route].due = Some(match more {
+                true => last.due_at,
+                false => last.due_at.min(behind(last.due_at + last.late)),
+            });
+        }
     }
 }
 

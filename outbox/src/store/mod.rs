@@ -101,7 +101,7 @@ pub(crate) trait Session: Send + Sync {
 
     /// One statement that tells which routes have something to claim, and when the next row is due.
     /// `cutoff` replaces the database's clock as the time up to which rows count as due. What lies before
-    /// a route's mark need not be looked at.
+    /// a route's mark need not be looked at, nor leases that have not ended where a row is due or there is a cutoff.
     fn probe<'a>(
         &'a mut self,
         routes: &'a [Route],

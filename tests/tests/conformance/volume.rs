@@ -6,9 +6,11 @@ use outbox_tests::{
     Db, Lab, eventually,
     lab::{TASK, TASKS, Task},
     on_every_database, relay, scaled,
-    wait::{LONG, secs},
+    wait::{LONG, millis, secs},
     worker::{Settings, Workers},
 };
+
+use crate::support::delivered;
 
 on_every_database! {
     all: [processes_share_the_work_without_duplicates],
@@ -135,14 +137,37 @@ async fn what_a_snapshot_keeps_is_walked_over_once(db: Db) {
     drain(10_000, secs(20)).await;
     // By the ends of their leases, those were claimed long ago.
     let one_look = drain(0, secs(60)).await;
-    let two_looks = drain(100, secs(60)).await;
-    snapshot.rollback().await.expect("rolls back");
     assert!(
-        one_look > 300,
+        one_look > 200,
         "{one_look} blocks: the rows are still there"
     );
+    // The claim that follows that of a whole window finds nothing.
+    let two_looks = drain(256, secs(60)).await;
     assert!(
         two_looks < one_look * 5 / 4,
-        "{one_look} blocks for one look, {two_looks} for one before a hundred messages and one after"
+        "{one_look} blocks for one look, {two_looks} for one before 256 messages and one after"
+    );
+
+    // It looks again when the next one is due, and none of these looks is a poll.
+    let mut delayed = Vec::new();
+    for n in 1..=8 {
+        let mut tx = db.begin().await;
+        let task = Task::named("delayed");
+        let task = task.publication().delay(millis(n * 200)).to(&db.outbox());
+        delayed.push(task.publish(&mut tx).await.expect("publishes").id);
+        tx.commit().await;
+    }
+    let before = db.scalar(&probes).await;
+    let relay =
+        relay!(db, TASKS, Lab::content(); poll_interval(secs(600)), lease(secs(60))).spawn();
+    for id in delayed {
+        delivered(&db, id).await;
+    }
+    relay.shutdown().await.expect("stops");
+    let eight_looks = db.scalar(&probes).await - before;
+    snapshot.rollback().await.expect("rolls back");
+    assert!(
+        eight_looks < one_look * 4,
+        "{one_look} blocks for one look, {eight_looks} for those that found eight messages"
     );
 }

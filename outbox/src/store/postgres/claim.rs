@@ -39,6 +39,7 @@ LEFT JOIN LATERAL (
     SELECT leased_until AS at FROM "public"."outbox" AS o
     WHERE o.topic = route.topic AND o.version = route.version AND o.unsettled > 0
         AND o.leased_until >= GREATEST(timestamptz 'epoch', timestamptz 'epoch' + route.lease * interval '1 microsecond')
+        AND o.leased_until <= CASE WHEN pending.at <= clock.now OR $4 IS NOT NULL THEN clock.now ELSE 'infinity' END
     ORDER BY leased_until LIMIT 1
 ) AS lease ON true
 ORDER BY route.n"#;
