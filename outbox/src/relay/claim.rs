@@ -443,7 +443,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
     }
 
     /// Waits until the next row is due, or the poll interval is over, or the store has noticed a
-    /// commit, or a handler's limit lets another row start. Polling is the truth; a notice only cuts the
+    /// commit, or a handler's limit lets another row start, or a retry of this relay's own is due. Polling is the truth; a notice only cuts the
     /// latency.
     async fn idle(&mut self, next: Option<Duration>) {
         let run = self.run;
@@ -472,6 +472,7 @@ impl<S: Send + Sync + 'static> Claimer<'_, S> {
         tokio::select! {
             () = run.stop.cancelled() => {}
             () = freed => {}
+            () = run.wake.retry() => {}
             () = self.noticed(until) => {}
         }
     }

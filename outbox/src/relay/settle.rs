@@ -238,8 +238,9 @@ impl<S: Send + Sync + 'static> Settler<'_, S> {
                         meter::delivered(topic);
                         &tally.delivered
                     }
-                    Verdict::Retry { .. } => {
+                    Verdict::Retry { delay, .. } => {
                         meter::retried(topic);
+                        self.run.wake.retry_in(*delay);
                         &tally.retried
                     }
                     Verdict::Dead { text } => {

@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use outbox::{Decision, HandlerError, ResultExt as _, State};
 use outbox_tests::{
-    Db, Lab, Row,
+    Call, Db, Lab, Row,
     lab::{TASKS, Task},
     on_every_database, relay,
     wait::{LONG, millis, secs, within},
@@ -14,6 +14,7 @@ use crate::support::{delivered, in_state, insert, row, until};
 
 on_every_database![
     a_message_that_always_fails_is_tried_so_often_and_then_dead,
+    a_retry_is_not_waited_for_by_polling,
     attempts_are_spaced_by_the_backoff,
     jitter_spreads_the_delays_within_their_bounds,
     a_huge_attempt_waits_for_the_cap,
@@ -67,6 +68,22 @@ async fn a_message_that_always_fails_is_tried_so_often_and_then_dead(db: Db) {
                 .all(|error| error["at"].as_i64() <= Some(died + 5)),
         "{dead:?}"
     );
+}
+
+async fn a_retry_is_not_waited_for_by_polling(db: Db) {
+    let lab = Lab::new(|call: Call| async move {
+        match call.delivery.attempt() {
+            5 => Ok(()),
+            _ => Err(HandlerError::retry("not yet")),
+        }
+    });
+    let ids = db.publish_all(&["one", "another"].map(Task::named)).await;
+    let relay = relay!(db, TASKS, lab; poll_interval(secs(600)), backoff(millis(20), millis(300)));
+    let running = relay.spawn();
+    for published in ids {
+        delivered(&db, published).await;
+    }
+    running.shutdown().await.expect("stops");
 }
 
 async fn attempts_are_spaced_by_the_backoff(db: Db) {
