@@ -404,6 +404,7 @@ async fn a_message_of_a_long_transaction_is_not_overlooked_under_load(db: Db) {
         assert!(committed.elapsed() < LONG, "delivered under load");
         others = load(&db, &relay, others, millis(100)).await;
     }
+    all_delivered(&db).await;
     let counts = relay.shutdown().await.expect("stops");
     assert_eq!(counts.delivered, others + 1);
 }
