@@ -128,9 +128,10 @@ async fn what_a_snapshot_keeps_is_walked_over_once(db: Db) {
     let drain = async |messages: usize, lease: Duration| {
         db.insert_tasks(TASK, messages).await;
         let before = db.scalar(&probes).await;
-        let drained = relay!(db, TASKS, Lab::content(); lease(lease))
-            .drain()
-            .await;
+        let drained =
+            relay!(db, TASKS, Lab::content(); window(256), poll_interval(secs(600)), lease(lease))
+                .drain()
+                .await;
         assert_eq!(drained.expect("drains").delivered, messages as u64);
         db.scalar(&probes).await - before
     };
