@@ -6,7 +6,7 @@ use outbox_tests::{
     Call, Db, Gate, Lab, each, eventually,
     lab::{TASKS, Task},
     on_every_database, relay, try_relay,
-    wait::{LONG, millis, secs, within},
+    wait::{LONG, secs, within},
 };
 
 use crate::support::{all_delivered, delivered, in_state};

@@ -211,7 +211,7 @@ async fn decisions_travel_with_the_error(db: Db) {
     fn refused() -> Result<(), std::io::Error> {
         Err(std::io::Error::other("refused"))
     }
-    let lab = Lab::new(|call: outbox_tests::Call| async move {
+    let lab = Lab::new(|call: Call| async move {
         match call.name.as_str() {
             "cancelled" => refused().or_cancel()?,
             "later" => refused().or_retry_after(secs(1_000))?,
@@ -325,7 +325,7 @@ async fn the_last_ten_failures_are_kept(db: Db) {
 }
 
 async fn any_text_of_an_error_can_be_stored(db: Db) {
-    let lab = Lab::new(|call: outbox_tests::Call| async move {
+    let lab = Lab::new(|call: Call| async move {
         Err(match call.name.as_str() {
             "nul" => HandlerError::cancel("before\0after"),
             "long" => HandlerError::cancel("🦀".repeat(500_000)),
@@ -365,7 +365,7 @@ async fn any_text_of_an_error_can_be_stored(db: Db) {
 }
 
 async fn a_bad_message_does_not_slow_the_good_ones(db: Db) {
-    let lab = Lab::new(|call: outbox_tests::Call| async move {
+    let lab = Lab::new(|call: Call| async move {
         if call.name == "bad" {
             Err(HandlerError::retry("always"))
         } else {

@@ -138,9 +138,21 @@ async fn what_a_snapshot_keeps_is_walked_over_once(db: Db) {
     drain(10_000, secs(20)).await;
     // By the ends of their leases, those were claimed long ago.
     let one_look = drain(0, secs(60)).await;
+    let due = format!(
+        "SELECT available_at FROM outbox WHERE topic = '{TASK}' AND version = 1 AND state = 'pending' \
+         AND unsettled = 0 ORDER BY available_at LIMIT 1"
+    );
+    db.execute(&due).await;
+    let due_alone = db
+        .scalar(&blocks_of("query LIKE 'SELECT available_at%'"))
+        .await;
     assert!(
-        one_look > 200,
-        "{one_look} blocks: the rows are still there"
+        due_alone > 200,
+        "{due_alone} blocks: the rows are still there"
+    );
+    assert!(
+        one_look < due_alone * 5 / 4 + 20,
+        "{due_alone} blocks for what was due, {one_look} for a look, which asks for leases, too"
     );
     // The claim that follows that of a whole window finds nothing.
     let two_looks = drain(256, secs(60)).await;
