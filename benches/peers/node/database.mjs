@@ -32,8 +32,8 @@ export async function createOrders(url) {
 }
 
 /**
- * Inserts an order and enqueues its message in one transaction. Returns the moment just before
- * COMMIT is sent.
+ * Inserts an order and enqueues its message in one transaction. Returns when COMMIT was about to
+ * be sent, and when its answer was there.
  */
 export async function publish(client, payload, enqueue) {
   await client.query('BEGIN')
@@ -43,7 +43,7 @@ export async function publish(client, payload, enqueue) {
     values: [payload.item, payload.quantity],
   })
   await enqueue()
-  const commit = performance.now()
+  const sent = performance.now()
   await client.query('COMMIT')
-  return commit
+  return { sent, answered: performance.now() }
 }

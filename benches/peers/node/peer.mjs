@@ -67,19 +67,21 @@ const jobs = {
     await worker.start()
     await sleep(500)
 
-    const latencies = []
+    const [fromCommit, fromAnswer] = [[], []]
     for (let i = 1; i <= count; i++) {
       await sleep(20 + ((i * 1237) % 5000) / 1000)
       const goal = handled.goal(i)
       const commit = await producer.publish(payload(i))
-      latencies.push((await goal) - commit)
+      const began = await goal
+      fromCommit.push(began - commit.sent)
+      fromAnswer.push(Math.max(began - commit.answered, 0))
     }
 
     await worker.stop()
     await worker.close()
     await producer.close()
     await assertNoneWaiting(peer, url)
-    return { latencies_ms: latencies }
+    return { from_commit_ms: fromCommit, from_answer_ms: fromAnswer }
   },
 }
 

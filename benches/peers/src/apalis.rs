@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::database::v0_9 as database;
 use crate::handled;
 use crate::payload::Payload;
-use crate::peer::{self, Aim, Peer, Producer};
+use crate::peer::{self, Aim, Commit, Peer, Producer};
 
 const QUEUE: &str = "orders";
 const CONNECTIONS: u32 = 4;
@@ -118,12 +118,12 @@ pub struct ApalisProducer {
 }
 
 impl Producer for ApalisProducer {
-    async fn publish(&mut self, payload: &Payload) -> Result<Instant> {
+    async fn publish(&mut self, payload: &Payload) -> Result<Commit> {
         let mut transaction = self.connection.begin().await?;
         database::insert_order(&mut transaction, payload).await?;
         push_tasks(&mut *transaction, QUEUE, vec![task(payload)?]).await?;
-        let commit = Instant::now();
+        let sent = Instant::now();
         transaction.commit().await?;
-        Ok(commit)
+        Ok(Commit::answered(sent))
     }
 }

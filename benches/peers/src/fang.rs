@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::database::v0_8 as database;
 use crate::handled;
 use crate::payload::Payload;
-use crate::peer::{Aim, Peer, Producer, Worker};
+use crate::peer::{Aim, Commit, Peer, Producer, Worker};
 
 /// The crate's own migrator needs diesel and libpq; the file is its only migration.
 const MIGRATION: &str = include_str!(concat!(
@@ -148,10 +148,10 @@ pub struct FangProducer {
 impl Producer for FangProducer {
     /// The order's transaction is over before the message is enqueued: the moment is the one
     /// before the message's own commit.
-    async fn publish(&mut self, payload: &Payload) -> Result<Instant> {
+    async fn publish(&mut self, payload: &Payload) -> Result<Commit> {
         database::insert_order(&mut self.connection, payload).await?;
-        let commit = Instant::now();
+        let sent = Instant::now();
         self.queue.insert_task(task(payload).as_ref()).await?;
-        Ok(commit)
+        Ok(Commit::answered(sent))
     }
 }

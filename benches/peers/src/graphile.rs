@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::database::v0_9 as database;
 use crate::handled;
 use crate::payload::Payload;
-use crate::peer::{Aim, Peer, Producer, Worker};
+use crate::peer::{Aim, Commit, Peer, Producer, Worker};
 
 const CONNECTIONS: u32 = 4;
 
@@ -128,7 +128,7 @@ pub struct GraphileProducer {
 }
 
 impl Producer for GraphileProducer {
-    async fn publish(&mut self, payload: &Payload) -> Result<Instant> {
+    async fn publish(&mut self, payload: &Payload) -> Result<Commit> {
         let mut transaction = self.connection.begin().await?;
         database::insert_order(&mut transaction, payload).await?;
         self.utils
@@ -136,8 +136,8 @@ impl Producer for GraphileProducer {
             .with_executor(&mut transaction)
             .add_job(OrderPlaced(payload.clone()), JobSpec::default())
             .await?;
-        let commit = Instant::now();
+        let sent = Instant::now();
         transaction.commit().await?;
-        Ok(commit)
+        Ok(Commit::answered(sent))
     }
 }

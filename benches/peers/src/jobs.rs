@@ -108,20 +108,22 @@ async fn latency<P: Peer>(url: &str, count: usize) -> Result<Value> {
     worker.start().await?;
     sleep(Duration::from_millis(500)).await;
 
-    let mut latencies = Vec::with_capacity(count);
+    let (mut from_commit, mut from_answer) = (Vec::new(), Vec::new());
     for (i, message) in (1..=count).zip(1..) {
         let jitter = i as u64 * 1237 % 5000;
         sleep(Duration::from_micros(20_000 + jitter)).await;
         handled::set_goal(i);
         let commit = producer.publish(&Payload::new(message)).await?;
         let began = handled::goal_reached().await?;
-        latencies.push(began.duration_since(commit).as_secs_f64() * 1000.0);
+        let millis = |since| began.duration_since(since).as_secs_f64() * 1000.0;
+        from_commit.push(millis(commit.sent));
+        from_answer.push(millis(commit.answered));
     }
     worker.stop().await?;
 
     let waiting = P::waiting(url).await?;
     ensure!(waiting == 0, "{waiting} messages are left");
-    Ok(json!({ "latencies_ms": latencies }))
+    Ok(json!({ "from_commit_ms": from_commit, "from_answer_ms": from_answer }))
 }
 
 /// User and system CPU time of this process so far.

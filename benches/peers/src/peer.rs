@@ -45,7 +45,19 @@ pub trait Worker {
 }
 
 pub trait Producer: Send + 'static {
-    /// Inserts an order and enqueues its message, in one transaction where the peer can. Returns
-    /// the moment just before COMMIT is sent.
-    fn publish(&mut self, payload: &Payload) -> impl Future<Output = Result<Instant>> + Send;
+    /// Inserts an order and enqueues its message, in one transaction where the peer can.
+    fn publish(&mut self, payload: &Payload) -> impl Future<Output = Result<Commit>> + Send;
+}
+
+/// When a COMMIT was about to be sent, and when its answer was there.
+pub struct Commit {
+    pub sent: Instant,
+    pub answered: Instant,
+}
+
+impl Commit {
+    pub fn answered(sent: Instant) -> Self {
+        let answered = Instant::now();
+        Self { sent, answered }
+    }
 }

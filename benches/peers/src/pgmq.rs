@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::database::v0_8 as database;
 use crate::handled;
 use crate::payload::Payload;
-use crate::peer::{Aim, Peer, Producer, Worker};
+use crate::peer::{Aim, Commit, Peer, Producer, Worker};
 
 const QUEUE: &str = "orders";
 const VISIBILITY_SECONDS: i32 = 30;
@@ -136,14 +136,14 @@ pub struct PgmqProducer {
 }
 
 impl Producer for PgmqProducer {
-    async fn publish(&mut self, payload: &Payload) -> Result<Instant> {
+    async fn publish(&mut self, payload: &Payload) -> Result<Commit> {
         let mut transaction = self.connection.begin().await?;
         database::insert_order(&mut transaction, payload).await?;
         self.queue
             .send_with_cxn(QUEUE, payload, &mut *transaction)
             .await?;
-        let commit = Instant::now();
+        let sent = Instant::now();
         transaction.commit().await?;
-        Ok(commit)
+        Ok(Commit::answered(sent))
     }
 }

@@ -9,7 +9,7 @@ use sqlx_0_8::{Connection, PgConnection};
 use crate::database::v0_8 as database;
 use crate::handled;
 use crate::payload::Payload;
-use crate::peer::{Aim, Peer, Producer, Worker};
+use crate::peer::{Aim, Commit, Peer, Producer, Worker};
 
 const CONNECTIONS: u32 = 32;
 
@@ -128,7 +128,7 @@ pub struct SqlxmqProducer {
 }
 
 impl Producer for SqlxmqProducer {
-    async fn publish(&mut self, payload: &Payload) -> Result<Instant> {
+    async fn publish(&mut self, payload: &Payload) -> Result<Commit> {
         let mut transaction = self.connection.begin().await?;
         database::insert_order(&mut transaction, payload).await?;
         order_placed
@@ -136,8 +136,8 @@ impl Producer for SqlxmqProducer {
             .set_json(payload)?
             .spawn(&mut *transaction)
             .await?;
-        let commit = Instant::now();
+        let sent = Instant::now();
         transaction.commit().await?;
-        Ok(commit)
+        Ok(Commit::answered(sent))
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::database::v0_8 as database;
 use crate::handled;
 use crate::payload::Payload;
-use crate::peer::{Aim, Peer, Producer, Worker};
+use crate::peer::{Aim, Commit, Peer, Producer, Worker};
 
 /// Two listeners, and up to two for each of the concurrent loops.
 const CONNECTIONS: u32 = 18;
@@ -111,14 +111,14 @@ pub struct UnderwayProducer {
 }
 
 impl Producer for UnderwayProducer {
-    async fn publish(&mut self, payload: &Payload) -> Result<Instant> {
+    async fn publish(&mut self, payload: &Payload) -> Result<Commit> {
         let mut transaction = self.connection.begin().await?;
         database::insert_order(&mut transaction, payload).await?;
         self.queue
             .enqueue(&mut *transaction, &OrderPlaced, payload)
             .await?;
-        let commit = Instant::now();
+        let sent = Instant::now();
         transaction.commit().await?;
-        Ok(commit)
+        Ok(Commit::answered(sent))
     }
 }

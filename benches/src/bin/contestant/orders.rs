@@ -76,8 +76,8 @@ where
     Ok(json!({"transactions": transactions, "seconds": began.elapsed().as_secs_f64()}))
 }
 
-/// Commits orders one by one, with a pause before each, and takes the time from just before each COMMIT to the
-/// start of its handler.
+/// Commits orders one by one, with a pause before each, and takes the times from just before each COMMIT, and from its
+/// answer, to the start of its handler.
 pub(crate) async fn latencies<M>(
     pool: &PgPool,
     messages: u64,
@@ -87,23 +87,24 @@ pub(crate) async fn latencies<M>(
 where
     M: AsyncFn(&mut PgTransaction<'_>, i64) -> Result<(), Box<dyn Error>>,
 {
-    let mut latencies = Vec::new();
+    let (mut from_commit, mut from_answer) = (Vec::new(), Vec::new());
     for n in 0..=messages {
         // Not in step with anybody's clock.
         tokio::time::sleep(Duration::from_micros(20_000 + n * 7_919 % 5_000)).await;
         let mut tx = pool.begin().await?;
         let order = place(&mut tx).await?;
         message(&mut tx, order).await?;
-        let committed = Instant::now();
+        let sent = Instant::now();
         tx.commit().await?;
+        let answered = Instant::now();
         let start = tokio::time::timeout(Duration::from_secs(5), started.recv()).await?;
-        let latency = start
-            .ok_or("the relay has ended")?
-            .saturating_duration_since(committed);
+        let start = start.ok_or("the relay has ended")?;
         // The first is for whatever is done once.
         if n > 0 {
-            latencies.push(latency.as_secs_f64() * 1_000.0);
+            let millis = |since| start.saturating_duration_since(since).as_secs_f64() * 1_000.0;
+            from_commit.push(millis(sent));
+            from_answer.push(millis(answered));
         }
     }
-    Ok(json!({"latencies_ms": latencies}))
+    Ok(json!({"from_commit_ms": from_commit, "from_answer_ms": from_answer}))
 }

@@ -1,6 +1,6 @@
 //! What is compared, and how it is printed.
 
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::{collections::BTreeMap, error::Error, iter, time::Duration};
 
 use outbox_benches::table::{Figures, number, print};
 use serde_json::Value;
@@ -456,7 +456,7 @@ impl Play<'_> {
 
     async fn latency(&mut self) -> Result<(), Box<dyn Error>> {
         let names = self.present(LISTENERS);
-        let mut figures: BTreeMap<&str, [Figures; 2]> = BTreeMap::new();
+        let mut figures: BTreeMap<&str, [[Figures; 2]; 2]> = BTreeMap::new();
         for _ in 0..self.rounds {
             for name in &names {
                 let mut scene = self.scene(name).await?;
@@ -465,23 +465,26 @@ impl Play<'_> {
                     .contestants
                     .run(name, &["latency", &scene.url, "200"])
                     .await?;
-                let mut latencies: Vec<f64> = serde_json::from_value(done["latencies_ms"].clone())?;
-                latencies.sort_by(f64::total_cmp);
-                let [middle, late] = figures.entry(name).or_default();
-                middle.push(latencies[latencies.len() / 2]);
-                late.push(latencies[latencies.len() * 99 / 100]);
+                let since = ["from_commit_ms", "from_answer_ms"];
+                for (since, [middle, late]) in since.iter().zip(figures.entry(name).or_default()) {
+                    let mut latencies: Vec<f64> = serde_json::from_value(done[since].clone())?;
+                    latencies.sort_by(f64::total_cmp);
+                    middle.push(latencies[latencies.len() / 2]);
+                    late.push(latencies[latencies.len() * 99 / 100]);
+                }
             }
         }
         let rows: Vec<_> = names
             .iter()
             .filter_map(|name| Some((name, figures.get(name)?)))
-            .map(|(name, [middle, late])| {
-                vec![(*name).to_owned(), middle.spread(2), late.spread(2)]
+            .map(|(name, since)| {
+                let figures = since.as_flattened().iter().map(|figure| figure.spread(2));
+                iter::once((*name).to_owned()).chain(figures).collect()
             })
             .collect();
         print(
-            "Latency: from just before COMMIT to the start of the handler, ms",
-            &["", "p50", "p99"],
+            "Latency: to the start of the handler, from just before COMMIT and from its answer, ms",
+            &["", "COMMIT, p50", "p99", "answer, p50", "p99"],
             &rows,
         );
         Ok(())
