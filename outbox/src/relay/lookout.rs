@@ -26,6 +26,10 @@ const LONGEST_REST: Duration = Duration::from_millis(100);
 /// How often everybody is told to look, in place of asking for a wake, while so much is published.
 const CALLS: usize = 4;
 
+/// What was heard alone is claimed first. To tell publishers that nobody waits any more is no hurry then, and
+/// would take a processor of the database from that claim.
+const AFTER_CLAIM: Duration = Duration::from_millis(1);
+
 /// A wake that takes longer than this does not come at once.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
@@ -98,6 +102,7 @@ impl LookingOut<'_> {
             {
                 self.answered(lookout.beat()).await?;
             }
+            tokio::time::sleep(AFTER_CLAIM).await;
         }
         self.answered(lookout.disarm()).await?;
         Ok(at_once)
